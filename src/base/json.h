@@ -1,0 +1,32 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Writing JSON, compact, into a growing buffer. Commas come by themselves. Strings are made valid
+ * UTF-8: a byte that does not belong to a character becomes U+FFFD.
+ */
+#pragma once
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+struct json {
+	char *buf;
+	size_t len, cap;
+	bool comma;  /* something stands before the next value */
+	bool failed; /* out of memory */
+};
+
+void json_init(struct json *j);
+void json_done(struct json *j);
+
+/* Key of the next value, or NULL inside an array and at the top. */
+void json_open(struct json *j, const char *key, char bracket);
+void json_close(struct json *j, char bracket);
+void json_str(struct json *j, const char *key, const char *s);
+void json_bytes(struct json *j, const char *key, const void *p, size_t n);
+void json_u64(struct json *j, const char *key, uint64_t v);
+void json_i64(struct json *j, const char *key, int64_t v);
+void json_bool(struct json *j, const char *key, bool v);
+void json_null(struct json *j, const char *key);
+/* thousandths as a decimal number: 1234 is 1.234 */
+void json_milli(struct json *j, const char *key, uint64_t v);

@@ -1,0 +1,232 @@
+// SPDX-License-Identifier: Apache-2.0
+/*
+ * File operations, each in a child of init: the user's uid, the box's own mount namespace, under
+ * the user's filter and limits. A symbolic link can lead to what the user could open anyway, and
+ * nowhere else. Standard input and output are the file's bytes; the exit status is 0 or an errno.
+ */
+#include "box/init.h"
+
+#include "base/io.h"
+#include "base/own.h"
+#include "base/str.h"
+#include "wire/listing.h"
+
+#include <dirent.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+
+enum { LIST_DEPTH = 128 };
+
+static int copy(int from, int to)
+{
+	static char buf[65536];
+
+	for (;;) {
+		ssize_t n = read(from, buf, sizeof(buf));
+		int r;
+
+		if (n < 0 && errno == EINTR)
+			continue;
+		if (n <= 0)
+			return n < 0 ? errno : 0;
+		r = io_write_all(to, buf, (size_t)n);
+		if (r < 0)
+			return -r;
+	}
+}
+
+/* Open the directory that holds `path`, making what is missing; *ret_name is the last component. */
+static int open_parent(const char *path, int *ret_fd, const char **ret_name)
+{
+	own_fd dir = open(path[0] == '/' ? "/" : ".", O_PATH | O_DIRECTORY | O_CLOEXEC);
+
+	while (*path == '/')
+		path++;
+	while (dir >= 0) {
+		size_t n = strcspn(path, "/");
+		char name[NAME_MAX + 1];
+		int next;
+
+		if (n == 0 || n > NAME_MAX)
+			return n == 0 ? EISDIR : ENAMETOOLONG;
+		if (path[n] == '\0') {
+			*ret_fd = fd_take(&dir);
+			*ret_name = path;
+			return 0;
+		}
+		(void)memcpy(name, path, n);
+		name[n] = '\0';
+		(void)mkdirat(dir, name, 0755);
+		next = openat(dir, name, O_PATH | O_DIRECTORY | O_CLOEXEC);
+		fd_close(&dir);
+		dir = next;
+		path += n;
+		while (*path == '/')
+			path++;
+	}
+	return errno;
+}
+
+static int put(const char *path, const char *mode_text)
+{
+	own_fd dir = -1, file = -1;
+	const char *name = NULL;
+	char temp[64];
+	uint64_t mode = 0;
+	int r;
+
+	for (const char *c = mode_text; *c != '\0'; c++) {
+		if (*c < '0' || *c > '7' || mode > 0777)
+			return EINVAL;
+		mode = mode * 8 + (uint64_t)(*c - '0');
+	}
+	if (mode > 0777)
+		return EINVAL;
+	r = open_parent(path, &dir, &name);
+	if (r != 0)
+		return r;
+	(void)snprintf(temp, sizeof(temp), ".put-%d", (int)getpid());
+	(void)unlinkat(dir, temp, 0);
+	file = openat(dir, temp, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
+	if (file < 0)
+		return errno;
+	r = copy(STDIN_FILENO, file);
+	if (r == 0 && (fchmod(file, (mode_t)mode) < 0 || renameat(dir, temp, dir, name) < 0))
+		r = errno;
+	if (r != 0)
+		(void)unlinkat(dir, temp, 0);
+	return r;
+}
+
+static int get(const char *path)
+{
+	own_fd file = open(path, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY | O_CLOEXEC);
+	struct stat st;
+
+	if (file < 0 || fstat(file, &st) < 0)
+		return errno;
+	if (!S_ISREG(st.st_mode))
+		return S_ISDIR(st.st_mode) ? EISDIR : EINVAL;
+	return copy(file, STDOUT_FILENO);
+}
+
+struct lister {
+	struct listing_entry entry;
+	uint8_t buf[65536];
+	size_t len;
+	int trouble; /* what was passed over */
+};
+
+static int flush(struct lister *l)
+{
+	int r = io_write_all(STDOUT_FILENO, l->buf, l->len);
+
+	l->len = 0;
+	return r;
+}
+
+static uint64_t time_ns(struct timespec t)
+{
+	return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
+}
+
+static char type_of(mode_t mode)
+{
+	return S_ISREG(mode) ? 'f' : S_ISDIR(mode) ? 'd' : S_ISLNK(mode) ? 'l' : 'o';
+}
+
+static int emit(struct lister *l, const struct stat *st)
+{
+	ptrdiff_t n;
+
+	l->entry.type = type_of(st->st_mode);
+	l->entry.mode = st->st_mode & 07777;
+	l->entry.size = (uint64_t)st->st_size;
+	l->entry.mtime_ns = time_ns(st->st_mtim);
+	l->entry.ctime_ns = time_ns(st->st_ctim);
+	l->entry.inode = st->st_ino;
+	if (sizeof(l->buf) - l->len < LISTING_HEADER + LISTING_RECORD_MAX && flush(l) < 0)
+		return -EPIPE;
+	n = listing_encode(&l->entry, l->buf + l->len, sizeof(l->buf) - l->len);
+	if (n > 0)
+		l->len += (size_t)n;
+	return 0;
+}
+
+static int walk(struct lister *l, int parent, const char *name, size_t path_len, int depth);
+
+static int visit(struct lister *l, int dirfd, const char *name, size_t path_len, int depth)
+{
+	int n = snprintf(l->entry.path + path_len, sizeof(l->entry.path) - path_len, "%s%s",
+			 path_len > 0 ? "/" : "", name);
+	struct stat st;
+	int r;
+
+	if (n < 0 || (size_t)n >= sizeof(l->entry.path) - path_len || !path_is_plain(name)) {
+		l->trouble = ENAMETOOLONG;
+		return 0;
+	}
+	if (fstatat(dirfd, name, &st, AT_SYMLINK_NOFOLLOW) < 0)
+		return 0; /* it went away meanwhile */
+	r = emit(l, &st);
+	if (r == 0 && S_ISDIR(st.st_mode))
+		r = walk(l, dirfd, name, path_len + (size_t)n, depth + 1);
+	return r;
+}
+
+static int walk(struct lister *l, int parent, const char *name, size_t path_len, int depth)
+{
+	int fd = openat(parent, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+	const struct dirent *d;
+	DIR *dir;
+	int r = 0;
+
+	if (fd < 0 || depth > LIST_DEPTH) {
+		l->trouble = fd < 0 ? errno : ELOOP;
+		fd_close(&fd);
+		return depth == 0 ? -l->trouble : 0;
+	}
+	dir = fdopendir(fd);
+	if (dir == NULL) {
+		(void)close(fd);
+		return -ENOMEM;
+	}
+	while (r == 0 && (d = readdir(dir)) != NULL)
+		if (strcmp(d->d_name, ".") != 0 && strcmp(d->d_name, "..") != 0) {
+			r = visit(l, fd, d->d_name, path_len, depth);
+			l->entry.path[path_len] = '\0';
+		}
+	(void)closedir(dir);
+	return r;
+}
+
+static int list(const char *path)
+{
+	static struct lister l;
+	int r = walk(&l, AT_FDCWD, path, 0, 0);
+
+	if (r == 0)
+		r = flush(&l);
+	return r < 0 ? -r : l.trouble;
+}
+
+int files_run(const struct job_spec *spec)
+{
+	const char *path = spec->argv[0];
+	const char *second = path != NULL ? spec->argv[1] : NULL;
+	int r = EINVAL;
+
+	/* The channel that reports a failed start ends here, as it does at exec. */
+	(void)close(3);
+	if (spec->kind == JOB_PUT && second != NULL)
+		r = put(path, second);
+	else if (spec->kind == JOB_GET)
+		r = get(path);
+	else if (spec->kind == JOB_LIST)
+		r = list(path);
+	return r;
+}

@@ -1,0 +1,136 @@
+// SPDX-License-Identifier: Apache-2.0
+/*
+ * Process 1 of a box.
+ *
+ * Starts with one descriptor, the control socket (3), under all the isolation that user code has.
+ * The keeper sends the stream of a gate over it; from then on the gate speaks frames (conn.c) and
+ * jobs run (job.c). When the keeper is gone the control socket ends, init exits, and the kernel
+ * ends every process of the box.
+ *
+ * Should: never block on anything but epoll_wait; bound everything.
+ * Must not: read a byte of the gate before its own posture is final; follow a path for the gate in
+ * its own process (that is a child's work, under the user's uid).
+ */
+#include "box/init.h"
+
+#include "base/clock.h"
+#include "base/own.h"
+#include "wire/chan.h"
+
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <sys/prctl.h>
+#include <sys/signalfd.h>
+#include <sys/wait.h>
+
+void watch_add(struct init *in, int fd, enum watch what, unsigned int slot, uint32_t events)
+{
+	struct epoll_event e = {
+		.events = events,
+		.data.u64 = (uint64_t)what << 32 | slot,
+	};
+
+	(void)epoll_ctl(in->epoll_fd, EPOLL_CTL_ADD, fd, &e);
+}
+
+void watch_del(struct init *in, int fd)
+{
+	(void)epoll_ctl(in->epoll_fd, EPOLL_CTL_DEL, fd, NULL);
+}
+
+static void control_event(struct init *in)
+{
+	struct chan_msg m;
+	int r = chan_recv(in->control_fd, &m);
+
+	if (r == -EAGAIN || r == -EINTR)
+		return;
+	if (r <= 0)
+		_exit(0); /* the keeper is gone: so is the box */
+	if (m.type == CONTROL_GATE && m.nfds == 1) {
+		conn_open(in, m.fds[0]);
+		m.nfds = 0;
+	}
+	chan_msg_close(&m);
+}
+
+static void children_event(struct init *in)
+{
+	struct signalfd_siginfo info;
+
+	while (read(in->children_fd, &info, sizeof(info)) > 0)
+		;
+	jobs_reap(in);
+}
+
+static void dispatch(struct init *in, const struct epoll_event *e)
+{
+	enum watch what = (enum watch)(e->data.u64 >> 32);
+	unsigned int slot = (unsigned int)e->data.u64;
+
+	switch (what) {
+	case WATCH_CONTROL:
+		control_event(in);
+		break;
+	case WATCH_CHILDREN:
+		children_event(in);
+		break;
+	case WATCH_GATE:
+		conn_event(in, e->events);
+		break;
+	case WATCH_IN:
+	case WATCH_OUT:
+	case WATCH_ERR:
+		job_event(in, slot, what);
+		break;
+	}
+}
+
+static void loop(struct init *in)
+{
+	for (;;) {
+		struct epoll_event events[32];
+		uint64_t deadline = jobs_expire(in);
+		int n;
+
+		conn_flush(in);
+		n = epoll_wait(in->epoll_fd, events, (int)ARRAY_LEN(events),
+			       clock_poll_ms(deadline));
+		for (int i = 0; i < n; i++)
+			dispatch(in, &events[i]);
+	}
+}
+
+/* The posture that a process keeps only if it asks for it itself. */
+static void settle(struct init *in)
+{
+	sigset_t chld;
+
+	if (prctl(PR_SET_DUMPABLE, 0) < 0 || prctl(PR_SET_PDEATHSIG, SIGKILL) < 0)
+		_exit(1);
+	in->user = getuid(); /* the real one, see README.md */
+	(void)sigemptyset(&chld);
+	(void)sigaddset(&chld, SIGCHLD);
+	if (sigprocmask(SIG_SETMASK, &chld, NULL) < 0)
+		_exit(1);
+	in->children_fd = signalfd(-1, &chld, SFD_CLOEXEC | SFD_NONBLOCK);
+	in->epoll_fd = epoll_create1(EPOLL_CLOEXEC);
+	if (in->children_fd < 0 || in->epoll_fd < 0)
+		_exit(1);
+}
+
+int main(void)
+{
+	static struct init in; /* large: zeroed pages, not bytes of the file */
+
+	in.gate_fd = -1;
+	in.sending = -1;
+	in.control_fd = INIT_CONTROL_FD;
+	settle(&in);
+	watch_add(&in, in.control_fd, WATCH_CONTROL, 0, EPOLLIN);
+	watch_add(&in, in.children_fd, WATCH_CHILDREN, 0, EPOLLIN);
+	loop(&in);
+	return 0;
+}

@@ -1,0 +1,229 @@
+// SPDX-License-Identifier: Apache-2.0
+/*
+ * From fork to exec.
+ *
+ * The child inherits init's isolation. What is left to do is to make it a session of its own, give
+ * it its descriptors and limits, take the user's uid for good, and exec. Until exec it is
+ * non-dumpable, as init is: no process of the same uid can look into it or stop it half-way.
+ *
+ * Should: report a failure as stage and errno on the exec pipe.
+ * Must not: return; allocate; touch a path before the uid is the user's.
+ */
+#include "box/init.h"
+
+#include "base/own.h"
+
+#include <fcntl.h>
+#include <limits.h>
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/ioctl.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <termios.h>
+
+struct exec_report { /* read by read_exec_report() in job.c */
+	int error;
+	char stage[JOB_STAGE_MAX];
+};
+
+struct pipes {
+	int child[3]; /* what becomes 0, 1, 2 of the child */
+	int report;
+};
+
+static _Noreturn void fail(int report_fd, const char *stage)
+{
+	struct exec_report r = { .error = errno };
+
+	(void)snprintf(r.stage, sizeof(r.stage), "%s", stage);
+	(void)!write(report_fd, &r, sizeof(r));
+	_exit(127);
+}
+
+/* Change ids by system call: the C library would signal threads that do not exist. */
+static int set_uids(long r, long e, long s)
+{
+	return (int)syscall(SYS_setresuid, r, e, s);
+}
+
+static int set_limit(int which, uint64_t v)
+{
+	struct rlimit l = { .rlim_cur = v, .rlim_max = v };
+
+	return v == 0 ? 0 : setrlimit(which, &l);
+}
+
+static void reset_signals(void)
+{
+	sigset_t none;
+
+	for (int s = 1; s < _NSIG; s++)
+		(void)signal(s, SIG_DFL);
+	(void)sigemptyset(&none);
+	(void)sigprocmask(SIG_SETMASK, &none, NULL);
+}
+
+static void take_descriptors(const struct pipes *p, int *report)
+{
+	int high[4];
+
+	/* First out of the way of 0..3, then into place. */
+	for (int i = 0; i < 3; i++)
+		high[i] = fcntl(p->child[i], F_DUPFD, 10);
+	high[3] = fcntl(p->report, F_DUPFD, 10);
+	for (int i = 0; i < 3; i++)
+		(void)dup2(high[i], i);
+	(void)dup3(high[3], 3, O_CLOEXEC);
+	(void)syscall(SYS_close_range, 4u, ~0u, 0u);
+	*report = 3;
+}
+
+static const char *env_get(const char *const *envp, const char *name)
+{
+	size_t n = strlen(name);
+
+	for (; *envp != NULL; envp++)
+		if (strncmp(*envp, name, n) == 0 && (*envp)[n] == '=')
+			return *envp + n + 1;
+	return NULL;
+}
+
+/* execvpe(3) by the PATH of the job, not of init. */
+static void exec_path(const struct job_spec *spec)
+{
+	char *const *argv = (char *const *)(uintptr_t)spec->argv;
+	char *const *envp = (char *const *)(uintptr_t)spec->envp;
+	const char *path = env_get(spec->envp, "PATH");
+	bool denied = false;
+
+	if (strchr(spec->argv[0], '/') != NULL) {
+		(void)execve(spec->argv[0], argv, envp);
+		return;
+	}
+	for (path = path != NULL ? path : "/usr/bin:/bin"; *path != '\0';) {
+		char file[PATH_MAX];
+		size_t n = strcspn(path, ":");
+		int len = snprintf(file, sizeof(file), "%.*s/%s", (int)n, path, spec->argv[0]);
+
+		if (n > 0 && len > 0 && (size_t)len < sizeof(file)) {
+			(void)execve(file, argv, envp);
+			if (errno == EACCES)
+				denied = true;
+			else if (errno != ENOENT && errno != ENOTDIR)
+				return;
+		}
+		path += n + (path[n] == ':');
+	}
+	errno = denied ? EACCES : ENOENT;
+}
+
+static _Noreturn void child(const struct init *in, const struct job_spec *spec,
+			    const struct pipes *p)
+{
+	long user = (long)in->user;
+	int report = p->report;
+
+	if (setsid() < 0)
+		fail(report, "session");
+	if ((spec->flags & JOB_PTY) != 0 && ioctl(p->child[0], TIOCSCTTY, 0) < 0)
+		fail(report, "terminal");
+	take_descriptors(p, &report);
+	reset_signals();
+	(void)umask(022);
+	if (set_limit(RLIMIT_CPU, spec->cpu_seconds) < 0 ||
+	    set_limit(RLIMIT_FSIZE, spec->file_bytes) < 0 ||
+	    set_limit(RLIMIT_NOFILE, spec->open_files) < 0)
+		fail(report, "limits");
+	if (syscall(SYS_setresgid, user, user, user) < 0 || set_uids(user, user, user) < 0)
+		fail(report, "uid");
+	if (chdir(spec->cwd) < 0)
+		fail(report, "working directory");
+	if (spec->kind != JOB_EXEC)
+		_exit(files_run(spec));
+	exec_path(spec);
+	fail(report, "exec");
+}
+
+/* A terminal whose slave belongs to the user: opened under the user's effective uid. */
+static int open_terminal(const struct init *in, const struct job_spec *spec, int *ret_master,
+			 int *ret_slave)
+{
+	struct winsize w = { .ws_row = spec->rows != 0 ? spec->rows : 24,
+			     .ws_col = spec->cols != 0 ? spec->cols : 80 };
+	own_fd master = -1, slave = -1;
+	uid_t r, e, s;
+	int off = 0;
+
+	if (getresuid(&r, &e, &s) < 0)
+		return -errno;
+	(void)set_uids(-1, (long)in->user, -1);
+	master = open("/dev/ptmx", O_RDWR | O_CLOEXEC | O_NOCTTY | O_NONBLOCK);
+	(void)set_uids(-1, (long)e, -1);
+	if (master < 0 || ioctl(master, TIOCSPTLCK, &off) < 0)
+		return -errno;
+	slave = ioctl(master, TIOCGPTPEER, O_RDWR | O_CLOEXEC | O_NOCTTY);
+	if (slave < 0 || ioctl(master, TIOCSWINSZ, &w) < 0)
+		return -errno;
+	*ret_master = fd_take(&master);
+	*ret_slave = fd_take(&slave);
+	return 0;
+}
+
+static int make_pipe(int *ours, int *theirs, bool we_read)
+{
+	int p[2];
+
+	if (pipe2(p, O_CLOEXEC) < 0)
+		return -errno;
+	*ours = p[we_read ? 0 : 1];
+	*theirs = p[we_read ? 1 : 0];
+	return fcntl(*ours, F_SETFL, O_NONBLOCK) < 0 ? -errno : 0;
+}
+
+static int open_streams(const struct init *in, struct job *j, const struct job_spec *spec,
+			int theirs[3])
+{
+	int r;
+
+	if ((spec->flags & JOB_PTY) != 0) {
+		r = open_terminal(in, spec, &j->out[0].fd, &theirs[0]);
+		if (r < 0)
+			return r;
+		j->in_fd = fcntl(j->out[0].fd, F_DUPFD_CLOEXEC, 4); /* watched apart */
+		theirs[1] = fcntl(theirs[0], F_DUPFD_CLOEXEC, 4);
+		theirs[2] = fcntl(theirs[0], F_DUPFD_CLOEXEC, 4);
+		return j->in_fd < 0 || theirs[1] < 0 || theirs[2] < 0 ? -errno : 0;
+	}
+	if ((spec->flags & JOB_STDIN) != 0) {
+		r = make_pipe(&j->in_fd, &theirs[0], false);
+	} else {
+		theirs[0] = open("/dev/null", O_RDONLY | O_CLOEXEC);
+		r = theirs[0] < 0 ? -errno : 0;
+	}
+	if (r == 0)
+		r = make_pipe(&j->out[0].fd, &theirs[1], true);
+	if (r == 0)
+		r = make_pipe(&j->out[1].fd, &theirs[2], true);
+	return r;
+}
+
+int spawn(struct init *in, struct job *j, const struct job_spec *spec)
+{
+	struct pipes p = { .child = { -1, -1, -1 }, .report = -1 };
+	int r = open_streams(in, j, spec, p.child);
+
+	if (r == 0)
+		r = make_pipe(&j->exec_fd, &p.report, true);
+	if (r == 0) {
+		j->pid = fork();
+		if (j->pid == 0)
+			child(in, spec, &p);
+		r = j->pid < 0 ? -errno : 0;
+	}
+	for (int i = 0; i < 3; i++)
+		fd_close(&p.child[i]);
+	fd_close(&p.report);
+	return r;
+}

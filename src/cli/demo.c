@@ -1,0 +1,8 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "cli/verbs.h"
+
+int verb_demo(int argc, char **argv)
+{
+	(void)argc, (void)argv;
+	return EXIT_GLOVEBOX;
+}

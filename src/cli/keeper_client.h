@@ -1,0 +1,34 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The gate's side of the keeper's channel: each operation as an ordinary function.
+ */
+#pragma once
+
+#include "base/err.h"
+#include "wire/ops.h"
+
+#include <sys/types.h>
+
+struct keeper_client {
+	int fd;
+	pid_t pid;
+	uint64_t next_request;
+	bool box_gone; /* EVENT_GONE came */
+	enum gone_why gone_why;
+	struct box_figures gone; /* its last figures */
+};
+
+/* Start a keeper of our own with these arguments (NULL-terminated) and say hello. */
+int keeper_start(struct keeper_client *k, const char *const *args, struct err *e);
+/* Let it go; it ends its boxes and exits. Waits for that. */
+void keeper_stop(struct keeper_client *k);
+
+int keeper_box_new(struct keeper_client *k, const struct box_request *q, struct box_info *info,
+		   int *ret_stream, struct err *e);
+int keeper_box_deadline(struct keeper_client *k, uint64_t box, uint64_t us, struct err *e);
+int keeper_box_end(struct keeper_client *k, uint64_t box, struct box_figures *f, struct err *e);
+int keeper_box_figures(struct keeper_client *k, uint64_t box, struct box_figures *f, struct err *e);
+int keeper_box_attach(struct keeper_client *k, uint64_t box, int *ret_stream, struct err *e);
+
+/* Take an event that is waiting. -1: the keeper is gone. */
+int keeper_event(struct keeper_client *k, struct err *e);

@@ -1,0 +1,449 @@
+// SPDX-License-Identifier: Apache-2.0
+/*
+ * cgroup v2, and v1 where v2 has no controllers, behind one table of files.
+ *
+ * A box's cgroup is a directory named after its instance below a base: with v1 our own cgroup, so
+ * that limits on us hold for boxes too; with v2 our own where it was delegated to us (we move into
+ * a leaf of it first, because a cgroup with processes cannot pass controllers on), or the root of
+ * the hierarchy for a root that lives there. v2 processes are born in it; with v1 the first process
+ * of a box enters by itself, as a single thread, which the kernel does without its global lock.
+ */
+#include "keeper/keeper.h"
+
+#include "base/clock.h"
+#include "base/io.h"
+#include "base/own.h"
+
+#include <dirent.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <sys/xattr.h>
+
+#define LEAF "glovebox-self"
+
+static const struct {
+	const char *v1; /* hierarchy, as /proc/self/cgroup names it */
+	const char *v2; /* controller; NULL: always there */
+	uint64_t layer;
+} kinds[] = {
+	[CG_MEMORY] = { "memory", "memory", LAYER_BIT(LAYER_MEMORY) },
+	[CG_PIDS] = { "pids", "pids", LAYER_BIT(LAYER_PROCESSES) },
+	[CG_CPU] = { "cpu", "cpu", LAYER_BIT(LAYER_CPU) },
+	[CG_ACCT] = { "cpuacct", NULL, 0 },
+};
+_Static_assert(ARRAY_LEN(kinds) == CG_KIND_MAX, "a kind of cgroup lacks its row");
+
+uint64_t cgroups_layers(const struct cgroups *c)
+{
+	uint64_t set = 0;
+
+	for (unsigned int i = 0; i < CG_KIND_MAX; i++)
+		if ((c->have & 1u << i) != 0)
+			set |= kinds[i].layer;
+	return set;
+}
+
+/* --- finding what there is --------------------------------------------------------------------- */
+
+static bool has_word(const char *list, const char *word, const char *separators)
+{
+	size_t n = strlen(word);
+
+	while (*list != '\0') {
+		size_t len = strcspn(list, separators);
+
+		if (len == n && strncmp(list, word, n) == 0)
+			return true;
+		list += len;
+		list += strspn(list, separators);
+	}
+	return false;
+}
+
+/* Where a hierarchy is mounted: v1 with that controller, or v2 when controller is NULL. */
+static int find_mount(const char *controller, char *ret, size_t size)
+{
+	FILE *f = fopen("/proc/self/mountinfo", "re");
+	char line[4096];
+	int r = -ENOENT;
+
+	if (f == NULL)
+		return -errno;
+	while (r < 0 && fgets(line, sizeof(line), f) != NULL) {
+		char root[256], at[256], type[32], options[512];
+		const char *rest = strstr(line, " - ");
+
+		if (rest == NULL || sscanf(line, "%*s %*s %*s %255s %255s", root, at) != 2 ||
+		    sscanf(rest, " - %31s %*s %511s", type, options) != 2)
+			continue;
+		if (controller == NULL
+			    ? strcmp(type, "cgroup2") == 0
+			    : strcmp(type, "cgroup") == 0 && has_word(options, controller, ",")) {
+			(void)snprintf(ret, size, "%s", at);
+			r = 0;
+		}
+	}
+	(void)fclose(f);
+	return r;
+}
+
+/* Our own cgroup in a hierarchy, as a path below its mount. */
+static int own_path(const char *controller, char *ret, size_t size)
+{
+	FILE *f = fopen("/proc/self/cgroup", "re");
+	char line[1024];
+	int r = -ENOENT;
+
+	if (f == NULL)
+		return -errno;
+	while (r < 0 && fgets(line, sizeof(line), f) != NULL) {
+		char *names = strchr(line, ':');
+		char *path = names != NULL ? strchr(names + 1, ':') : NULL;
+
+		if (path == NULL)
+			continue;
+		*path++ = '\0';
+		names++;
+		path[strcspn(path, "\n")] = '\0';
+		if (controller == NULL ? *names == '\0' : has_word(names, controller, ",")) {
+			(void)snprintf(ret, size, "%s", strcmp(path, "/") == 0 ? "" : path);
+			r = 0;
+		}
+	}
+	(void)fclose(f);
+	return r;
+}
+
+static bool can_make_in(int fd)
+{
+	return faccessat(fd, ".", W_OK, AT_EACCESS) == 0 &&
+	       faccessat(fd, "cgroup.procs", W_OK, AT_EACCESS) == 0;
+}
+
+static int open_dir(const char *path)
+{
+	int fd = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+
+	return fd < 0 ? -errno : fd;
+}
+
+/* --- v2 ------------------------------------------------------------------------------------- */
+
+static void enable_controllers(int fd)
+{
+	/* One at a time: one that is not to be had must not cost the others. */
+	(void)io_write_text(fd, "cgroup.subtree_control", "+memory");
+	(void)io_write_text(fd, "cgroup.subtree_control", "+pids");
+	(void)io_write_text(fd, "cgroup.subtree_control", "+cpu");
+}
+
+static unsigned int enabled(int fd)
+{
+	char text[512];
+	unsigned int have = 0;
+
+	if (io_read_text(fd, "cgroup.subtree_control", text, sizeof(text)) < 0)
+		return 0;
+	for (unsigned int i = 0; i < CG_KIND_MAX; i++)
+		if (kinds[i].v2 == NULL || has_word(text, kinds[i].v2, " "))
+			have |= 1u << i;
+	return have;
+}
+
+/* systemd marks what it has handed over. */
+static bool is_delegated(const char *path)
+{
+	char v[2];
+
+	return getxattr(path, "user.delegate", v, sizeof(v)) == 1 ||
+	       getxattr(path, "trusted.delegate", v, sizeof(v)) == 1;
+}
+
+/* Move every process of the cgroup, us among them, into a leaf of it. The leaf holds processes that
+ * are not ours to end: its name carries no instance's tag, and no sweep touches it. */
+static void move_to_leaf(int fd)
+{
+	char text[16384], *save = NULL;
+
+	if (mkdirat(fd, LEAF, 0755) < 0 && errno != EEXIST)
+		return;
+	if (io_read_text(fd, "cgroup.procs", text, sizeof(text)) < 0)
+		return;
+	for (char *l = strtok_r(text, "\n", &save); l != NULL; l = strtok_r(NULL, "\n", &save))
+		(void)io_write_text(fd, LEAF "/cgroup.procs", l);
+}
+
+static int use_v2(struct cgroups *c, const char *wanted, bool rootless)
+{
+	char at[256], own[256], path[512], *leaf;
+	own_fd fd = -1;
+
+	if (find_mount(NULL, at, sizeof(at)) < 0 || own_path(NULL, own, sizeof(own)) < 0)
+		return -ENOENT;
+	/* Started from within an instance: its leaf's parent is the delegated one. */
+	leaf = strrchr(own, '/');
+	if (leaf != NULL && strcmp(leaf, "/" LEAF) == 0)
+		*leaf = '\0';
+	(void)snprintf(path, sizeof(path), "%s%s", at, own);
+	if (wanted != NULL)
+		(void)snprintf(path, sizeof(path), "%s", wanted);
+	else if (!rootless && !is_delegated(path))
+		(void)snprintf(path, sizeof(path), "%s", at);
+	fd = open_dir(path);
+	if (fd < 0 || !can_make_in(fd))
+		return -EACCES;
+	enable_controllers(fd);
+	if (enabled(fd) == 1u << CG_ACCT) {
+		move_to_leaf(fd);
+		enable_controllers(fd);
+	}
+	if (enabled(fd) == 1u << CG_ACCT)
+		return -ENOENT;
+	c->version = 2;
+	c->have = enabled(fd);
+	(void)snprintf(c->base[0], sizeof(c->base[0]), "%.255s", path);
+	c->base_fd[0] = fd_take(&fd);
+	return 0;
+}
+
+/* --- v1 ------------------------------------------------------------------------------------- */
+
+static void use_v1(struct cgroups *c)
+{
+	for (unsigned int i = 0; i < CG_KIND_MAX; i++) {
+		char at[256], own[256], path[512];
+		own_fd fd = -1;
+
+		if (find_mount(kinds[i].v1, at, sizeof(at)) < 0 ||
+		    own_path(kinds[i].v1, own, sizeof(own)) < 0)
+			continue;
+		(void)snprintf(path, sizeof(path), "%s%s", at, own);
+		fd = open_dir(path);
+		if (fd < 0 || !can_make_in(fd) || strlen(path) >= sizeof(c->base[i]))
+			continue;
+		(void)snprintf(c->base[i], sizeof(c->base[i]), "%.255s", path);
+		c->base_fd[i] = fd_take(&fd);
+		c->have |= 1u << i;
+	}
+	c->version = c->have != 0 ? 1 : 0;
+}
+
+void cgroups_start(struct cgroups *c, const char *wanted_base, bool rootless,
+		   const struct instance *i)
+{
+	*c = (struct cgroups){ 0 };
+	for (unsigned int k = 0; k < CG_KIND_MAX; k++)
+		c->base_fd[k] = -1;
+	if (use_v2(c, wanted_base, rootless) < 0)
+		use_v1(c);
+	for (unsigned int k = 0; k < CG_KIND_MAX; k++)
+		if (c->base_fd[k] >= 0)
+			(void)instance_note(i, c->base[k]);
+	if (c->version == 0)
+		(void)snprintf(c->why, sizeof(c->why), "no cgroup that this user may write to");
+}
+
+void cgroups_done(struct cgroups *c)
+{
+	for (unsigned int k = 0; k < CG_KIND_MAX; k++)
+		fd_close(&c->base_fd[k]);
+}
+
+/* --- a box's cgroup ------------------------------------------------------------------------- */
+
+static uint64_t memory_total(const struct limits *l)
+{
+	/* Files in memory count: without room for them a full workspace would be out of memory
+	 * where it should be "no space left". Each is below 2^42, the sum cannot overflow. */
+	return l->v[LIMIT_MEMORY] + l->v[LIMIT_WORKSPACE] + l->v[LIMIT_SCRATCH] + l->v[LIMIT_SHM];
+}
+
+static int put(int fd, const char *file, uint64_t v, struct err *e)
+{
+	char text[32];
+	int r;
+
+	(void)snprintf(text, sizeof(text), "%llu", (unsigned long long)v);
+	r = io_write_text(fd, file, text);
+	return r < 0 ? err_set(e, ERR_SYS, -r, "set '%s' to %s", file, text) : 0;
+}
+
+enum { CPU_PERIOD_US = 100000 };
+
+static int set_limits(const struct cgroups *c, const struct box_cgroup *b, const struct limits *l,
+		      struct err *e)
+{
+	uint64_t memory = memory_total(l), pids = l->v[LIMIT_PROCESSES] + 1;
+	uint64_t quota = l->v[LIMIT_CPUS] * CPU_PERIOD_US / 1000;
+	int memfd = b->fd[CG_MEMORY], pidfd = b->fd[CG_PIDS], cpufd = b->fd[CG_CPU];
+
+	if ((c->have & 1u << CG_MEMORY) != 0) {
+		if (c->version == 2) {
+			if (put(memfd, "memory.max", memory, e) < 0)
+				return -1;
+			(void)io_write_text(memfd, "memory.swap.max", "0");
+			(void)io_write_text(memfd, "memory.oom.group", "0");
+		} else {
+			struct err unused;
+
+			if (put(memfd, "memory.limit_in_bytes", memory, e) < 0)
+				return -1;
+			/* Absent without swap accounting; then there is no swap to use either,
+			 * or doctor says so. */
+			(void)put(memfd, "memory.memsw.limit_in_bytes", memory, &unused);
+		}
+	}
+	if ((c->have & 1u << CG_PIDS) != 0 && put(pidfd, "pids.max", pids, e) < 0)
+		return -1;
+	if ((c->have & 1u << CG_CPU) == 0)
+		return 0;
+	if (c->version == 2)
+		return put(cpufd, "cpu.max", quota, e); /* the period is 100 ms by default */
+	return put(cpufd, "cpu.cfs_quota_us", quota, e);
+}
+
+int cgroup_make(const struct cgroups *c, const char *name, const struct limits *l,
+		struct box_cgroup *b, struct err *e)
+{
+	for (unsigned int i = 0; i < CG_KIND_MAX; i++)
+		b->fd[i] = -1;
+	(void)snprintf(b->name, sizeof(b->name), "%s", name);
+	for (unsigned int i = 0; i < CG_KIND_MAX && c->version != 0; i++) {
+		int base = c->base_fd[c->version == 2 ? 0 : i];
+
+		if (base < 0)
+			continue;
+		/* cpu and cpuacct are often one hierarchy: the second time it exists. */
+		if (mkdirat(base, name, 0755) < 0 && errno != EEXIST) {
+			(void)err_set(e, ERR_SYS, errno, "make cgroup '%s' in '%s'", name,
+				      c->base[c->version == 2 ? 0 : i]);
+			(void)cgroup_remove(c, b);
+			return -1;
+		}
+		b->fd[i] = openat(base, name, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+		if (b->fd[i] < 0) {
+			(void)err_set(e, ERR_SYS, errno, "open cgroup '%s'", name);
+			(void)cgroup_remove(c, b);
+			return -1;
+		}
+	}
+	if (set_limits(c, b, l, e) < 0) {
+		(void)cgroup_remove(c, b);
+		return -1;
+	}
+	return 0;
+}
+
+int cgroup_join_fds(const struct cgroups *c, const struct box_cgroup *b, int fds[CG_KIND_MAX])
+{
+	int n = 0;
+
+	if (c->version != 1)
+		return 0;
+	for (unsigned int i = 0; i < CG_KIND_MAX; i++) {
+		int fd = b->fd[i] < 0 ? -1 : openat(b->fd[i], "tasks", O_WRONLY | O_CLOEXEC);
+
+		if (fd >= 0)
+			fds[n++] = fd;
+	}
+	return n;
+}
+
+void cgroup_figures(const struct cgroups *c, const struct box_cgroup *b, struct box_figures *f)
+{
+	uint64_t v;
+
+	if (c->version == 2) {
+		if (io_read_keyed(b->fd[0], "cpu.stat", "usage_usec", &v) == 0) {
+			f->cpu_us = v;
+			f->has |= FIGURE_CPU;
+		}
+		if (io_read_u64(b->fd[0], "memory.peak", &v) == 0) {
+			f->peak_memory_bytes = v;
+			f->has |= FIGURE_PEAK;
+		}
+		if (io_read_keyed(b->fd[0], "memory.events", "oom_kill", &v) == 0) {
+			f->oom_kills = v;
+			f->has |= FIGURE_OOM;
+		}
+	} else if (c->version == 1) {
+		if (b->fd[CG_ACCT] >= 0 && io_read_u64(b->fd[CG_ACCT], "cpuacct.usage", &v) == 0) {
+			f->cpu_us = v / 1000;
+			f->has |= FIGURE_CPU;
+		}
+		if (b->fd[CG_MEMORY] < 0)
+			return;
+		if (io_read_u64(b->fd[CG_MEMORY], "memory.max_usage_in_bytes", &v) == 0) {
+			f->peak_memory_bytes = v;
+			f->has |= FIGURE_PEAK;
+		}
+		if (io_read_keyed(b->fd[CG_MEMORY], "memory.oom_control", "oom_kill", &v) == 0) {
+			f->oom_kills = v;
+			f->has |= FIGURE_OOM;
+		}
+	}
+}
+
+int cgroup_remove(const struct cgroups *c, struct box_cgroup *b)
+{
+	int r = 0;
+
+	for (unsigned int i = 0; i < CG_KIND_MAX; i++) {
+		int base = c->base_fd[c->version == 2 ? 0 : i];
+
+		fd_close(&b->fd[i]);
+		if (base < 0 || c->version == 0)
+			continue;
+		if (unlinkat(base, b->name, AT_REMOVEDIR) < 0 && errno == EBUSY)
+			r = -EBUSY;
+	}
+	return r;
+}
+
+/* --- sweep ---------------------------------------------------------------------------------- */
+
+static void kill_members(int fd)
+{
+	char text[16384], *save = NULL;
+
+	if (io_write_text(fd, "cgroup.kill", "1") == 0)
+		return;
+	if (io_read_text(fd, "cgroup.procs", text, sizeof(text)) < 0)
+		return;
+	for (char *l = strtok_r(text, "\n", &save); l != NULL; l = strtok_r(NULL, "\n", &save)) {
+		int pid = 0;
+
+		if (sscanf(l, "%d", &pid) == 1 && pid > 1)
+			(void)kill(pid, SIGKILL);
+	}
+}
+
+void cgroup_sweep(const char *base, const char *tag)
+{
+	own_fd fd = open_dir(base);
+	uint64_t until = clock_us() + 2 * US_PER_S;
+	const struct dirent *ent;
+	DIR *d;
+
+	if (fd < 0)
+		return;
+	d = fdopendir(fcntl(fd, F_DUPFD_CLOEXEC, 3));
+	while (d != NULL && (ent = readdir(d)) != NULL) {
+		own_fd one = -1;
+
+		if (strncmp(ent->d_name, tag, strlen(tag)) != 0)
+			continue;
+		one = openat(fd, ent->d_name, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+		do {
+			kill_members(one);
+			if (unlinkat(fd, ent->d_name, AT_REMOVEDIR) == 0 || errno != EBUSY)
+				break;
+			(void)usleep(2000);
+		} while (clock_us() < until);
+	}
+	if (d != NULL)
+		(void)closedir(d);
+}

@@ -1,0 +1,206 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The keeper's state: one struct, passed down. See README.md for who does what. */
+#pragma once
+
+#include "base/err.h"
+#include "base/layers.h"
+#include "wire/chan.h"
+#include "wire/ops.h"
+#include "wire/plan.h"
+
+#include <stdbool.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+enum {
+	KEEPER_GATE_FD = 3, /* channel to the gate, open at exec */
+	BOXES_MAX = 4096,
+	ROOTS_MAX = 64,
+	BOX_USER = 65532, /* uid and gid of user code in a box */
+	SETUP_US = 10 * 1000 * 1000,
+};
+
+/* --- ids.c --- */
+
+struct ids {
+	bool rootless;     /* in a user namespace of our own making */
+	bool single;       /* only one id to give: boxes cannot have their own */
+	bool can_groups;   /* setgroups(2) is allowed */
+	uint32_t base;     /* first id for boxes, as seen here */
+	uint32_t per_slot; /* ids per instance */
+	uint32_t slots;
+	char why_single[160];
+};
+
+/* Which host ids a box gets. */
+struct box_ids {
+	uint32_t root, user; /* as the keeper sees them; root == user when there is only one */
+	uint32_t in_root, in_user; /* as the box sees them */
+};
+
+/* Become root of a namespace where we are not root already; find the ids to give. */
+int ids_start(struct ids *ids, struct err *e);
+/* The ids of box number n of instance `slot`. */
+struct box_ids ids_for(const struct ids *ids, unsigned int slot, unsigned int n, bool root_user);
+/* Write the maps of a new box's user namespace. 0 or -errno. */
+int ids_map(const struct box_ids *b, pid_t pid);
+
+/* --- instance.c --- */
+
+struct instance {
+	char dir[64];
+	int lock_fd;
+	unsigned int slot;
+	char tag[32]; /* first part of every name that we make on the host */
+};
+
+int instance_start(struct instance *i, unsigned int slots, bool rootless, uid_t uid, struct err *e);
+/* Note where cgroups of this instance can be, for whoever sweeps after us. 0 or -errno. */
+int instance_note(const struct instance *i, const char *cgroup_base);
+/* Everything of ours is removed: nothing to sweep. */
+void instance_done(struct instance *i);
+
+/* --- cgroup.c --- */
+
+enum cgroup_kind { CG_MEMORY, CG_PIDS, CG_CPU, CG_ACCT, CG_KIND_MAX };
+
+struct cgroups {
+	int version;              /* 2, 1, or 0 for none */
+	int base_fd[CG_KIND_MAX]; /* -1: not there. v2: all the same directory, only [0] is open */
+	char base[CG_KIND_MAX][256];
+	unsigned int have; /* bit per kind: can be used */
+	char why[160];     /* why something is missing */
+};
+
+struct box_cgroup {
+	char name[64];
+	int fd[CG_KIND_MAX]; /* directory of the box, -1: none */
+};
+
+/* Find out what there is. Never fails: what is missing is missing. */
+void cgroups_start(struct cgroups *c, const char *wanted_base, bool rootless,
+		   const struct instance *i);
+void cgroups_done(struct cgroups *c);
+/* Layers that boxes get from it. */
+uint64_t cgroups_layers(const struct cgroups *c);
+int cgroup_make(const struct cgroups *c, const char *name, const struct limits *l,
+		struct box_cgroup *b, struct err *e);
+void cgroup_figures(const struct cgroups *c, const struct box_cgroup *b, struct box_figures *f);
+/* v1: descriptors to which a process writes "0" to enter; how many. */
+int cgroup_join_fds(const struct cgroups *c, const struct box_cgroup *b, int fds[CG_KIND_MAX]);
+/* Remove. 0, or -EBUSY while a process is still being taken down. */
+int cgroup_remove(const struct cgroups *c, struct box_cgroup *b);
+/* Kill what is in, and remove, every cgroup below `base` whose name starts with tag. */
+void cgroup_sweep(const char *base, const char *tag);
+
+/* --- hostmount.c --- */
+
+struct mount_root {
+	int fd; /* O_PATH */
+	char path[256];
+};
+
+struct host_mount {
+	int tree_fd; /* a detached mount, ready to be placed */
+	char at[BOX_AT_MAX];
+	bool read_only;
+};
+
+int host_mount_open(const struct mount_root *root, const struct box_mount *m, const struct ids *ids,
+		    const struct box_ids *b, uid_t owner, gid_t group, struct host_mount *ret,
+		    struct err *e);
+
+/* --- plan.c: what the first process of a box needs; everything else it closes --- */
+
+struct setup {
+	const struct limits *limits;
+	struct box_ids ids;
+	bool two_ids, can_groups;
+	uint64_t waived, layers; /* layers: in, what the keeper could give; out, what the box has */
+	int go_fd, report_fd, control_fd, init_fd;
+	int join_fd[CG_KIND_MAX], njoin;
+	struct host_mount mounts[BOX_MOUNTS_MAX];
+	unsigned int nmounts;
+};
+
+struct plan_report {
+	uint32_t failed; /* 0: all steps but exec are done */
+	uint32_t step;
+	int32_t error;
+	uint64_t layers;
+	uint32_t step_us[PLAN_STEPS];
+	char detail[160];
+};
+
+_Noreturn void plan_run(struct setup *s);
+
+/* --- box.c --- */
+
+enum box_state {
+	BOX_FREE,
+	BOX_SETUP,  /* the plan runs; BOX_NEW has not been answered */
+	BOX_READY,  /* init runs */
+	BOX_ENDING, /* init was killed; processes or cgroups are still there */
+};
+
+struct box {
+	enum box_state state;
+	uint64_t id;
+	unsigned int number; /* index, decides its ids */
+	pid_t pid;
+	int pidfd, control_fd, report_fd, stream_fd;
+	uint64_t request; /* to be answered: BOX_NEW or BOX_END; 0: none */
+	bool asked_to_end, reaped;
+	enum gone_why why;
+	uint64_t born_us, deadline_us, setup_us;
+	struct limits limits;
+	uint64_t waived, layers;
+	uint32_t step_us[PLAN_STEPS];
+	struct box_cgroup cgroup;
+	struct box_figures last; /* taken before the cgroup went */
+	uint8_t *record;
+	size_t record_len;
+};
+
+struct keeper {
+	int gate_fd, epoll_fd, children_fd, init_fd;
+	bool hello, gate_gone;
+	struct ids ids;
+	struct instance instance;
+	struct cgroups cgroups;
+	struct mount_root roots[ROOTS_MAX];
+	unsigned int nroots;
+	uid_t owner; /* who started us: owns what boxes write to host directories */
+	gid_t owner_group;
+	uint64_t next_box;
+	struct box boxes[BOXES_MAX];
+	unsigned int nboxes; /* highest index in use + 1 */
+};
+
+struct box *box_find(struct keeper *k, uint64_t id);
+int box_new(struct keeper *k, const struct box_request *q, uint64_t request, struct err *e);
+/* Give init the stream of a new gate; *ret_fd is the gate's end. */
+int box_attach(struct box *b, int *ret_fd, struct err *e);
+void box_end(struct keeper *k, struct box *b);
+void box_figures(const struct keeper *k, const struct box *b, struct box_figures *f);
+/* The plan reported, or ended. */
+void box_report_event(struct keeper *k, struct box *b);
+/* Its first process ended. */
+void boxes_reap(struct keeper *k);
+/* End what is over its deadline, finish what is ending; when to look again. */
+uint64_t boxes_turn(struct keeper *k);
+
+/* --- ops.c --- */
+
+/* One message of the gate. -1: the gate broke the protocol. */
+int ops_handle(struct keeper *k, struct chan_msg *m);
+void ops_ok(struct keeper *k, uint64_t request, const void *body, size_t len, const int *fd);
+void ops_failed(struct keeper *k, uint64_t request, const struct err *e);
+
+/* --- mutants: a build that can leave a layer out, to see which test notices --- */
+
+#ifdef GLOVEBOX_MUTANTS
+bool mutant_is(const char *name);
+#else
+#define mutant_is(name) false
+#endif

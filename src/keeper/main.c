@@ -1,0 +1,206 @@
+// SPDX-License-Identifier: Apache-2.0
+/*
+ * The keeper role: `glovebox keeper`, started by another role with its channel on descriptor 3.
+ *
+ * Start: take the arguments of the (trusted) starter, become root of a namespace if need be, lock
+ * an instance, see what cgroups there are. Then one loop over the gate's channel, the boxes'
+ * reports and the children. The gate's end of the channel closed: end every box and exit.
+ */
+#include "keeper/keeper.h"
+#include "keeper/role.h"
+
+#include "base/clock.h"
+#include "base/io.h"
+#include "base/own.h"
+#include "base/str.h"
+
+#include <fcntl.h>
+#include <linux/memfd.h>
+#include <linux/securebits.h>
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <sys/mman.h>
+#include <sys/prctl.h>
+#include <sys/resource.h>
+#include <sys/signalfd.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+
+extern const char glovebox_init_start[], glovebox_init_end[];
+
+enum { WATCH_GATE, WATCH_CHILDREN, WATCH_BOXES = 16 };
+
+/* init as a file that exists nowhere, cannot be changed, and cannot be read by who executes it:
+ * the last makes it non-dumpable from its first instruction. */
+static int make_init_fd(struct keeper *k, struct err *e)
+{
+	unsigned int flags = MFD_CLOEXEC | MFD_ALLOW_SEALING;
+	own_fd fd = (int)syscall(SYS_memfd_create, "init", flags | 0x10u /* MFD_EXEC, 6.3 */);
+	char self[32];
+	int r;
+
+	if (fd < 0)
+		fd = (int)syscall(SYS_memfd_create, "init", flags);
+	if (fd < 0)
+		return err_set(e, ERR_SYS, errno, "make a memory file");
+	r = io_write_all(fd, glovebox_init_start,
+			 (size_t)(glovebox_init_end - glovebox_init_start));
+	if (r < 0)
+		return err_set(e, ERR_SYS, -r, "fill a memory file");
+	if (fchmod(fd, 0111) < 0 ||
+	    fcntl(fd, F_ADD_SEALS, F_SEAL_WRITE | F_SEAL_GROW | F_SEAL_SHRINK | F_SEAL_SEAL) < 0)
+		return err_set(e, ERR_SYS, errno, "seal a memory file");
+	(void)snprintf(self, sizeof(self), "/proc/self/fd/%d", fd);
+	k->init_fd = open(self, O_PATH | O_CLOEXEC); /* a writer would be ETXTBSY */
+	return k->init_fd < 0 ? err_set(e, ERR_SYS, errno, "open a memory file") : 0;
+}
+
+/* What the keeper asks of itself before it takes its first message. */
+static int settle(struct keeper *k, struct err *e)
+{
+	struct rlimit files = { 0 };
+	sigset_t set;
+
+	/* Effective ids change around clone3; capabilities must not go with them. */
+	if (!k->ids.single && prctl(PR_SET_SECUREBITS, SECBIT_NO_SETUID_FIXUP) < 0)
+		return err_set(e, ERR_SYS, errno, "keep capabilities over a change of uid");
+	(void)prctl(PR_SET_CHILD_SUBREAPER, 1);
+	(void)prctl(PR_SET_DUMPABLE, 0);
+	if (getrlimit(RLIMIT_NOFILE, &files) == 0) {
+		files.rlim_cur = files.rlim_max;
+		(void)setrlimit(RLIMIT_NOFILE, &files);
+	}
+	(void)sigemptyset(&set);
+	(void)sigaddset(&set, SIGCHLD);
+	/* The terminal's Ctrl-C is the gate's business; our end comes by the channel. */
+	(void)signal(SIGINT, SIG_IGN);
+	(void)signal(SIGQUIT, SIG_IGN);
+	(void)signal(SIGTERM, SIG_IGN);
+	(void)signal(SIGHUP, SIG_IGN);
+	(void)signal(SIGPIPE, SIG_IGN);
+	if (sigprocmask(SIG_SETMASK, &set, NULL) < 0)
+		return err_set(e, ERR_SYS, errno, "block signals");
+	k->children_fd = signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK);
+	k->epoll_fd = epoll_create1(EPOLL_CLOEXEC);
+	if (k->children_fd < 0 || k->epoll_fd < 0)
+		return err_set(e, ERR_SYS, errno, "make the event loop");
+	return 0;
+}
+
+static void gate_event(struct keeper *k)
+{
+	static struct chan_msg m;
+	int r = chan_recv(k->gate_fd, &m);
+
+	if (r == -EAGAIN || r == -EINTR)
+		return;
+	if (r > 0 && ops_handle(k, &m) == 0)
+		return;
+	/* Gone, or broke the protocol: this gate is no more. */
+	k->gate_gone = true;
+	(void)epoll_ctl(k->epoll_fd, EPOLL_CTL_DEL, k->gate_fd, NULL);
+	fd_close(&k->gate_fd);
+	for (unsigned int i = 0; i < k->nboxes; i++)
+		if (k->boxes[i].state != BOX_FREE)
+			box_end(k, &k->boxes[i]);
+}
+
+static void children_event(struct keeper *k)
+{
+	struct signalfd_siginfo info;
+
+	while (read(k->children_fd, &info, sizeof(info)) > 0)
+		;
+	boxes_reap(k);
+}
+
+static void watch(struct keeper *k, int fd, uint64_t what)
+{
+	struct epoll_event ev = { .events = EPOLLIN, .data.u64 = what };
+
+	(void)epoll_ctl(k->epoll_fd, EPOLL_CTL_ADD, fd, &ev);
+}
+
+static void loop(struct keeper *k)
+{
+	watch(k, k->gate_fd, WATCH_GATE);
+	watch(k, k->children_fd, WATCH_CHILDREN);
+	for (;;) {
+		struct epoll_event events[32];
+		uint64_t deadline = boxes_turn(k);
+		int n;
+
+		if (k->gate_gone && k->nboxes == 0)
+			return;
+		n = epoll_wait(k->epoll_fd, events, (int)ARRAY_LEN(events),
+			       clock_poll_ms(deadline));
+		for (int i = 0; i < n; i++) {
+			uint64_t what = events[i].data.u64;
+
+			if (what == WATCH_GATE)
+				gate_event(k);
+			else if (what == WATCH_CHILDREN)
+				children_event(k);
+			else if (what - WATCH_BOXES < BOXES_MAX &&
+				 k->boxes[what - WATCH_BOXES].report_fd >= 0)
+				box_report_event(k, &k->boxes[what - WATCH_BOXES]);
+		}
+	}
+}
+
+/* Arguments: root=DIR (repeated), owner=UID:GID, cgroup=DIR. They come from whoever starts us, not
+ * from a gate. */
+static int take_argument(struct keeper *k, const char *arg, const char **ret_cgroup, struct err *e)
+{
+	if (strncmp(arg, "root=", 5) == 0 && k->nroots < ROOTS_MAX) {
+		struct mount_root *r = &k->roots[k->nroots];
+
+		r->fd = open(arg + 5, O_PATH | O_DIRECTORY | O_CLOEXEC);
+		if (r->fd < 0)
+			return err_set(e, ERR_INPUT, errno, "open mount root '%s'", arg + 5);
+		(void)snprintf(r->path, sizeof(r->path), "%s", arg + 5);
+		k->nroots++;
+		return 0;
+	}
+	if (strncmp(arg, "cgroup=", 7) == 0) {
+		*ret_cgroup = arg + 7;
+		return 0;
+	}
+	return err_set(e, ERR_USAGE, 0, "unknown argument '%s' of the keeper", arg);
+}
+
+static int start(struct keeper *k, int argc, char **argv, struct err *e)
+{
+	const char *cgroup = NULL;
+
+	k->owner = getuid();
+	k->owner_group = getgid();
+	for (int i = 1; i < argc; i++)
+		if (take_argument(k, argv[i], &cgroup, e) < 0)
+			return -1;
+	if (ids_start(&k->ids, e) < 0 ||
+	    instance_start(&k->instance, k->ids.slots, k->ids.rootless, k->owner, e) < 0 ||
+	    settle(k, e) < 0 || make_init_fd(k, e) < 0)
+		return -1;
+	cgroups_start(&k->cgroups, cgroup, k->ids.rootless, &k->instance);
+	return 0;
+}
+
+int keeper_main(int argc, char **argv)
+{
+	static struct keeper k;
+	struct err e;
+
+	k.gate_fd = KEEPER_GATE_FD;
+	(void)fcntl(k.gate_fd, F_SETFD, FD_CLOEXEC);
+	if (start(&k, argc, argv, &e) < 0) {
+		ops_failed(&k, 0, &e); /* request 0: the start itself */
+		return 1;
+	}
+	loop(&k);
+	cgroups_done(&k.cgroups);
+	instance_done(&k.instance);
+	return 0;
+}

@@ -1,0 +1,248 @@
+// SPDX-License-Identifier: Apache-2.0
+/*
+ * The keeper's surface: one row per operation, checked before its handler sees the message.
+ *
+ * The gate parses what clients send and is assumed to be compromised one day. Above each handler
+ * stands why it is safe then.
+ */
+#include "keeper/keeper.h"
+
+#include "base/clock.h"
+#include "base/own.h"
+#include "wire/msg.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+enum state_bits { ST_HELLO = 1, ST_READY = 2 };
+
+struct op {
+	const char *name;
+	unsigned int states;
+	size_t min, max;
+	unsigned int fds;
+	int (*run)(struct keeper *k, struct chan_msg *m);
+};
+
+#define OP(id, state, min, max, fds, doc) static int op_##id(struct keeper *k, struct chan_msg *m);
+#include "wire/ops.tbl"
+#undef OP
+
+static const struct op ops[] = {
+	[OP_NONE] = { 0 },
+#define OP(id, state, min, max, fds, doc) [OP_##id] = { #id, state, min, max, fds, op_##id },
+#include "wire/ops.tbl"
+#undef OP
+};
+
+void ops_ok(struct keeper *k, uint64_t request, const void *body, size_t len, const int *fd)
+{
+	if (!k->gate_gone)
+		(void)chan_send(k->gate_fd, REPLY_OK, request, body, len, fd, fd != NULL ? 1 : 0);
+}
+
+void ops_failed(struct keeper *k, uint64_t request, const struct err *e)
+{
+	uint8_t body[ERR_TEXT + ERR_HINT + 32];
+	ptrdiff_t n = failed_encode(e, body, sizeof(body));
+
+	if (!k->gate_gone && n > 0)
+		(void)chan_send(k->gate_fd, REPLY_FAILED, request, body, (size_t)n, NULL, 0);
+}
+
+int ops_handle(struct keeper *k, struct chan_msg *m)
+{
+	unsigned int state = k->hello ? ST_READY : ST_HELLO;
+	const struct op *op = m->type > OP_NONE && m->type < OP_TYPE_MAX ? &ops[m->type] : NULL;
+
+	if (op == NULL || (op->states & state) == 0 || m->len < op->min || m->len > op->max ||
+	    m->nfds != op->fds) {
+		chan_msg_close(m);
+		return -1;
+	}
+	return op->run(k, m);
+}
+
+static struct box *ready_box(struct keeper *k, struct chan_msg *m, struct msg_in *in)
+{
+	struct box *b;
+	struct err e;
+
+	msg_in_init(in, m->body, m->len);
+	b = box_find(k, msg_get_u64(in));
+	if (b != NULL && b->state == BOX_READY)
+		return b;
+	(void)err_set(&e, ERR_INPUT, 0, "there is no such box");
+	ops_failed(k, m->request, &e);
+	return NULL;
+}
+
+/* Two numbers, once. */
+static int op_HELLO(struct keeper *k, struct chan_msg *m)
+{
+	uint8_t body[8];
+	struct msg_in in;
+	struct msg_out out;
+	uint32_t version, oldest;
+
+	msg_in_init(&in, m->body, m->len);
+	version = msg_get_u32(&in);
+	oldest = msg_get_u32(&in);
+	if (msg_end(&in) < 0 || version < KEEPER_PROTO_OLDEST || oldest > KEEPER_PROTO_VERSION)
+		return -1;
+	k->hello = true;
+	msg_out_init(&out, body, sizeof(body));
+	msg_put_u32(&out, KEEPER_PROTO_VERSION);
+	msg_put_u32(&out, KEEPER_PROTO_OLDEST);
+	ops_ok(k, m->request, body, out.len, NULL);
+	return 0;
+}
+
+/* Limits are checked against policy/limits.tbl, mounts are opened beneath the operator's roots,
+ * layers can be waived only as far as the operator's start of the gate allows; a box made by a
+ * compromised gate is as sealed as any other. */
+static int op_BOX_NEW(struct keeper *k, struct chan_msg *m)
+{
+	static struct box_request q;
+	struct err e;
+
+	if (box_request_decode(m->body, m->len, &q, &e) < 0 || box_new(k, &q, m->request, &e) < 0) {
+		if (e.kind == ERR_PROTO)
+			return -1;
+		ops_failed(k, m->request, &e);
+	}
+	return 0;
+}
+
+/* A gate owns its boxes' streams anyway; the old one is dropped by init. */
+static int op_BOX_ATTACH(struct keeper *k, struct chan_msg *m)
+{
+	struct msg_in in;
+	struct box *b = ready_box(k, m, &in);
+	struct box_info info;
+	uint8_t body[1024];
+	own_fd stream = -1;
+	struct err e;
+	ptrdiff_t n;
+
+	if (b == NULL)
+		return msg_end(&in);
+	if (box_attach(b, &stream, &e) < 0) {
+		ops_failed(k, m->request, &e);
+		return 0;
+	}
+	info = (struct box_info){ .box = b->id, .layers = b->layers, .setup_us = b->setup_us };
+	(void)memcpy(info.step_us, b->step_us, sizeof(info.step_us));
+	n = box_info_encode(&info, body, sizeof(body));
+	ops_ok(k, m->request, body, (size_t)n, &stream);
+	return msg_end(&in);
+}
+
+/* Reads the box's own counters. */
+static int op_BOX_FIGURES(struct keeper *k, struct chan_msg *m)
+{
+	struct msg_in in;
+	const struct box *b = ready_box(k, m, &in);
+	struct box_figures f;
+	uint8_t body[128];
+	ptrdiff_t n;
+
+	if (b == NULL)
+		return msg_end(&in);
+	box_figures(k, b, &f);
+	n = box_figures_encode(&f, body, sizeof(body));
+	ops_ok(k, m->request, body, (size_t)n, NULL);
+	return msg_end(&in);
+}
+
+/* A number; the worst is a box that lives longer or shorter than its client wanted. */
+static int op_BOX_DEADLINE(struct keeper *k, struct chan_msg *m)
+{
+	struct msg_in in;
+	struct box *b = ready_box(k, m, &in);
+	uint64_t us = msg_get_u64(&in);
+
+	if (msg_end(&in) < 0)
+		return -1;
+	if (b == NULL)
+		return 0;
+	b->deadline_us = us == 0 || us > UINT64_MAX / 2 ? UINT64_MAX : clock_us() + us;
+	ops_ok(k, m->request, NULL, 0, NULL);
+	return 0;
+}
+
+/* Bytes that are stored and given back unread, bounded per box. */
+static int op_BOX_RECORD(struct keeper *k, struct chan_msg *m)
+{
+	struct msg_in in;
+	struct box *b = ready_box(k, m, &in);
+	size_t n;
+	const uint8_t *p = msg_get_bytes(&in, BOX_RECORD_MAX, &n);
+	uint8_t *copy;
+
+	if (msg_end(&in) < 0)
+		return -1;
+	if (b == NULL)
+		return 0;
+	copy = malloc(n + 1);
+	if (copy == NULL) {
+		struct err e;
+
+		(void)err_set(&e, ERR_SYS, ENOMEM, "keep a record");
+		ops_failed(k, m->request, &e);
+		return 0;
+	}
+	(void)memcpy(copy, p, n);
+	free(b->record);
+	b->record = copy;
+	b->record_len = n;
+	ops_ok(k, m->request, NULL, 0, NULL);
+	return 0;
+}
+
+/* Tells a new gate what the old one had. */
+static int op_BOX_LIST(struct keeper *k, struct chan_msg *m)
+{
+	static uint8_t body[BOX_RECORD_MAX + 1024];
+	const struct box *next = NULL;
+	struct box_info info;
+	struct msg_out out;
+	struct msg_in in;
+	uint64_t after;
+	ptrdiff_t n;
+
+	msg_in_init(&in, m->body, m->len);
+	after = msg_get_u64(&in);
+	for (unsigned int i = 0; i < k->nboxes; i++) {
+		const struct box *b = &k->boxes[i];
+
+		if (b->state == BOX_READY && b->id > after && (next == NULL || b->id < next->id))
+			next = b;
+	}
+	if (next == NULL) {
+		ops_ok(k, m->request, NULL, 0, NULL);
+		return msg_end(&in);
+	}
+	info = (struct box_info){ .box = next->id,
+				  .layers = next->layers,
+				  .setup_us = next->setup_us };
+	n = box_info_encode(&info, body, sizeof(body));
+	msg_out_init(&out, body + n, sizeof(body) - (size_t)n);
+	msg_put_bytes(&out, next->record, next->record_len);
+	ops_ok(k, m->request, body, (size_t)n + out.len, NULL);
+	return msg_end(&in);
+}
+
+/* A gate may end its boxes. */
+static int op_BOX_END(struct keeper *k, struct chan_msg *m)
+{
+	struct msg_in in;
+	struct box *b = ready_box(k, m, &in);
+
+	if (b != NULL) {
+		b->asked_to_end = true;
+		b->request = m->request;
+		box_end(k, b);
+	}
+	return msg_end(&in);
+}

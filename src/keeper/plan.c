@@ -1,0 +1,263 @@
+// SPDX-License-Identifier: Apache-2.0
+/*
+ * The plan: what the first process of a box does between clone3 and exec of init.
+ *
+ * Runs in a copy of the keeper's memory, inside the box's new namespaces, with all capabilities in
+ * the box's user namespace and none outside it. No hostile code is in the box yet.
+ *
+ * Should: go through policy/plan.tbl in order; report the first step that fails, with errno.
+ * Must not: return; leave a step out silently.
+ */
+#include "keeper/steps.h"
+
+#include "base/clock.h"
+#include "base/io.h"
+#include "base/own.h"
+
+#include <fcntl.h>
+#include <grp.h>
+#include <linux/keyctl.h>
+#include <net/if.h>
+#include <sched.h>
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/ioctl.h>
+#include <sys/mount.h>
+#include <sys/resource.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+
+static const struct {
+	const char *name;
+	enum layer layer;
+	int (*run)(struct work *w);
+} steps[] = {
+#define STEP(id, layer, doc) { #id, LAYER_##layer, step_##id },
+#include "policy/plan.tbl"
+#undef STEP
+};
+
+#ifdef GLOVEBOX_MUTANTS
+bool mutant_is(const char *name)
+{
+	const char *m = getenv("GLOVEBOX_MUTANT");
+
+	return m != NULL && strcmp(m, name) == 0;
+}
+#endif
+
+static _Noreturn void give_up(const struct work *w, struct plan_report *r, unsigned int step,
+			      int error)
+{
+	r->failed = 1;
+	r->step = step;
+	r->error = error;
+	(void)snprintf(r->detail, sizeof(r->detail), "%s", w->detail);
+	(void)io_write_all(w->s->report_fd, r, sizeof(*r));
+	_exit(1);
+}
+
+/* May the box do without this layer? */
+static bool may_miss(const struct setup *s, enum layer layer)
+{
+	return !layer_row(layer)->required || (s->waived & LAYER_BIT(layer)) != 0;
+}
+
+_Noreturn void plan_run(struct setup *s)
+{
+	static struct work w;
+	static struct plan_report r;
+	uint64_t t = clock_us();
+
+	w = (struct work){ .s = s, .root_fd = -1, .proc_fd = -1, .proc_sys_fd = -1 };
+	for (unsigned int i = 0; i < ARRAY_LEN(steps); i++) {
+		uint64_t now;
+		int error;
+
+		if (i == STEP_exec) {
+			/* The last word before there is nobody left to say it. */
+			r.layers = s->layers;
+			(void)io_write_all(s->report_fd, &r, sizeof(r));
+		}
+		w.detail[0] = '\0';
+		error = mutant_is(steps[i].name) ? 0 : steps[i].run(&w);
+		if (error < 0 && may_miss(s, steps[i].layer))
+			s->layers &= ~LAYER_BIT(steps[i].layer);
+		else if (error < 0)
+			give_up(&w, &r, i, -error);
+		now = clock_us();
+		r.step_us[i] = (uint32_t)(now - t);
+		t = now;
+	}
+	give_up(&w, &r, STEP_exec, ENOEXEC);
+}
+
+/* --- the steps that are neither tree nor fence ----------------------------------------------- */
+
+int step_ids_wait(struct work *w)
+{
+	char c;
+
+	return io_read_full(w->s->go_fd, &c, 1) == 1 ? 0 : -EPIPE;
+}
+
+int step_cgroup_join(struct work *w)
+{
+	/* "0" into `tasks` moves the calling thread; there is only one. */
+	for (int i = 0; i < w->s->njoin; i++)
+		if (write(w->s->join_fd[i], "0", 1) != 1)
+			return -errno;
+	return 0;
+}
+
+int step_session(struct work *w)
+{
+	(void)w;
+	if (setsid() < 0)
+		return -errno;
+	if (syscall(SYS_keyctl, KEYCTL_JOIN_SESSION_KEYRING, NULL) < 0 && errno != ENOSYS)
+		return -errno;
+	return 0;
+}
+
+int step_box_root(struct work *w)
+{
+	long id = (long)w->s->ids.in_root;
+
+	if (w->s->can_groups && setgroups(0, NULL) < 0)
+		return -errno;
+	if (syscall(SYS_setresgid, id, id, id) < 0 || syscall(SYS_setresuid, id, id, id) < 0)
+		return -errno;
+	return 0;
+}
+
+int step_cgroup_ns(struct work *w)
+{
+	(void)w;
+	if (mutant_is("cgroup-namespace"))
+		return 0;
+	return unshare(CLONE_NEWCGROUP) < 0 ? -errno : 0;
+}
+
+int step_hostname(struct work *w)
+{
+	(void)w;
+	if (mutant_is("uts-namespace"))
+		return 0;
+	return sethostname("glovebox", 8) < 0 ? -errno : 0;
+}
+
+int step_loopback(struct work *w)
+{
+	own_fd fd = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+	struct ifreq r = { .ifr_name = "lo", .ifr_flags = IFF_UP };
+
+	(void)w;
+	if (mutant_is("network-namespace"))
+		return 0;
+	return fd < 0 || ioctl(fd, SIOCSIFFLAGS, &r) < 0 ? -errno : 0;
+}
+
+static int set_limit(int which, uint64_t soft, uint64_t hard)
+{
+	struct rlimit now, l = { .rlim_cur = soft, .rlim_max = hard };
+
+	if (getrlimit(which, &now) < 0)
+		return -errno;
+	/* Without CAP_SYS_RESOURCE on the host a limit can only go down. */
+	if (l.rlim_max > now.rlim_max)
+		l.rlim_max = now.rlim_max;
+	if (l.rlim_cur > l.rlim_max)
+		l.rlim_cur = l.rlim_max;
+	return setrlimit(which, &l) < 0 ? -errno : 0;
+}
+
+int step_rlimits(struct work *w)
+{
+	const struct limits *l = w->s->limits;
+	uint64_t file = l->v[LIMIT_FILE] != 0 ? l->v[LIMIT_FILE] : l->v[LIMIT_WORKSPACE];
+	uint64_t cpu = l->v[LIMIT_CPU_SECONDS];
+	const struct {
+		int which;
+		uint64_t soft, hard;
+	} rows[] = {
+		{ RLIMIT_CORE, 0, 0 },
+		{ RLIMIT_NOFILE, l->v[LIMIT_OPEN_FILES], l->v[LIMIT_OPEN_FILES] },
+		{ RLIMIT_FSIZE, file, file },
+		{ RLIMIT_NPROC, l->v[LIMIT_PROCESSES] + 1, l->v[LIMIT_PROCESSES] + 1 },
+		{ RLIMIT_SIGPENDING, 256, 256 },
+		{ RLIMIT_MSGQUEUE, 131072, 131072 },
+		{ RLIMIT_MEMLOCK, 65536, 65536 },
+		{ RLIMIT_RTPRIO, 0, 0 },
+		{ RLIMIT_NICE, 0, 0 },
+		{ RLIMIT_CPU, cpu != 0 ? cpu : RLIM_INFINITY, cpu != 0 ? cpu + 1 : RLIM_INFINITY },
+		{ RLIMIT_STACK, 8u << 20, RLIM_INFINITY },
+		{ RLIMIT_AS, RLIM_INFINITY, RLIM_INFINITY },
+		{ RLIMIT_DATA, RLIM_INFINITY, RLIM_INFINITY },
+	};
+
+	for (unsigned int i = 0; i < ARRAY_LEN(rows); i++) {
+		int r = set_limit(rows[i].which, rows[i].soft, rows[i].hard);
+
+		if (r < 0) {
+			(void)snprintf(w->detail, sizeof(w->detail), "limit %d", rows[i].which);
+			return r;
+		}
+	}
+	return 0;
+}
+
+int step_oom_shield(struct work *w)
+{
+	own_fd fd = w->proc_fd < 0 ? -1
+				   : openat(w->proc_fd, "self/oom_score_adj", O_WRONLY | O_CLOEXEC);
+
+	if (fd < 0)
+		return -errno;
+	return write(fd, "-999", 4) == 4 ? 0 : -errno;
+}
+
+int step_signals(struct work *w)
+{
+	sigset_t none;
+
+	(void)w;
+	for (int s = 1; s < NSIG; s++)
+		(void)signal(s, SIG_DFL);
+	(void)sigemptyset(&none);
+	(void)umask(022);
+	return sigprocmask(SIG_SETMASK, &none, NULL) < 0 ? -errno : 0;
+}
+
+int step_descriptors(struct work *w)
+{
+	struct setup *s = w->s;
+	int control, report, init;
+
+	/* Out of the way of 0..5 first, whatever numbers they have. */
+	control = fcntl(s->control_fd, F_DUPFD, 10);
+	report = fcntl(s->report_fd, F_DUPFD, 10);
+	init = fcntl(s->init_fd, F_DUPFD, 10);
+	if (control < 0 || report < 0 || init < 0)
+		return -errno;
+	for (int i = 0; i < 3; i++)
+		(void)close(i);
+	if (dup2(control, 3) < 0 || dup3(report, 4, O_CLOEXEC) < 0 || dup3(init, 5, O_CLOEXEC) < 0)
+		return -errno;
+	s->control_fd = 3;
+	s->report_fd = 4;
+	s->init_fd = 5;
+	return syscall(SYS_close_range, 6u, ~0u, 0u) < 0 ? -errno : 0;
+}
+
+int step_exec(struct work *w)
+{
+	static char name[] = "init";
+	char *const argv[] = { name, NULL };
+	char *const envp[] = { NULL };
+
+	(void)syscall(SYS_execveat, w->s->init_fd, "", argv, envp, AT_EMPTY_PATH);
+	return -errno;
+}

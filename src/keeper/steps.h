@@ -1,0 +1,24 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The steps of policy/plan.tbl, and what they share. All run in the first process of a box. */
+#pragma once
+
+#include "keeper/keeper.h"
+
+enum { SOURCES_MAX = 64 };
+
+/* What one step leaves for a later one. */
+struct work {
+	struct setup *s;
+	int root_fd;                 /* the box's root file system */
+	int source_fd[SOURCES_MAX];  /* detached mounts of SHOW rows, -1: the host lacks it */
+	char link[SOURCES_MAX][128]; /* a SHOW row that is a symbolic link on the host */
+	int device_fd[16];           /* detached mounts of devices */
+	int proc_fd;
+	int proc_sys_fd; /* /proc/sys as it was before it became read-only */
+	char detail[160]; /* what a failed step was at */
+};
+
+/* 0 or -errno; on failure w->detail may say at what. */
+#define STEP(id, layer, doc) int step_##id(struct work *w);
+#include "policy/plan.tbl"
+#undef STEP

@@ -1,0 +1,512 @@
+// SPDX-License-Identifier: Apache-2.0
+/*
+ * The file tree of a box: policy/root.tbl, devices.tbl and masked.tbl put into practice.
+ *
+ * Everything is done by descriptor: what comes from the host is cloned into detached mounts before
+ * the new root is there, and placed by descriptors below it. The new root is an empty tmpfs that
+ * nobody but us has ever written to, so no name in it can be a trap; what is opened on the host or
+ * in /proc is checked to be what it should be.
+ */
+#include "keeper/steps.h"
+
+#include "base/io.h"
+#include "base/own.h"
+
+#include <fcntl.h>
+#include <linux/magic.h>
+#include <linux/mount.h>
+#include <linux/openat2.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <sys/sysmacros.h>
+#include <sys/vfs.h>
+
+/* sys/mount.h and linux/mount.h do not go together with older C libraries. */
+extern int mount(const char *source, const char *target, const char *type, unsigned long flags,
+		 const void *data);
+extern int umount2(const char *target, int flags);
+enum { MS_REC_ = 16384, MS_PRIVATE_ = 1 << 18, MNT_DETACH_ = 2 };
+
+enum root_kind { SHOW, DIR, LINK, FILE_, WRITE };
+#define FILE FILE_
+
+static const struct root_row {
+	enum root_kind kind;
+	const char *at, *what;
+} tree[] = {
+#define ROOT(kind, at, what) { kind, at, what },
+#include "policy/root.tbl"
+#undef ROOT
+};
+#undef FILE
+_Static_assert(ARRAY_LEN(tree) <= SOURCES_MAX, "root.tbl has more rows than sources");
+
+static const struct {
+	const char *name;
+	unsigned int major, minor;
+} devices[] = {
+#define DEVICE(name, major, minor) { name, major, minor },
+#include "policy/devices.tbl"
+#undef DEVICE
+};
+
+enum mask_how { COVER_FILE, COVER_DIR, READ_ONLY };
+
+static const struct {
+	enum mask_how how;
+	const char *path;
+} masks[] = {
+#define MASK(how, path, why) { how, path },
+#include "policy/masked.tbl"
+#undef MASK
+};
+
+static int fail_at(struct work *w, const char *what)
+{
+	int e = errno;
+
+	(void)snprintf(w->detail, sizeof(w->detail), "%s", what);
+	return -e;
+}
+
+static int open_how(int dirfd, const char *path, uint64_t flags, uint64_t resolve)
+{
+	struct open_how how = { .flags = flags | O_CLOEXEC, .resolve = resolve };
+
+	return (int)syscall(SYS_openat2, dirfd, path, &how, sizeof(how));
+}
+
+/* A detached copy of what a path or descriptor shows. */
+static int clone_tree(int dirfd, const char *path, unsigned int flags)
+{
+	return (int)syscall(SYS_open_tree, dirfd, path,
+			    OPEN_TREE_CLONE | OPEN_TREE_CLOEXEC | AT_SYMLINK_NOFOLLOW | flags);
+}
+
+static int set_attr(int fd, uint64_t attr, unsigned int flags)
+{
+	struct mount_attr a = { .attr_set = attr };
+
+	return (int)syscall(SYS_mount_setattr, fd, "", AT_EMPTY_PATH | flags, &a, sizeof(a));
+}
+
+static int place(int tree_fd, int dirfd, const char *path)
+{
+	return (int)syscall(SYS_move_mount, tree_fd, "", dirfd, path, MOVE_MOUNT_F_EMPTY_PATH);
+}
+
+/* A new file system of our own, as a detached mount. Options: name, value pairs up to NULL. */
+static int new_fs(const char *type, const char *const *options, unsigned int attr)
+{
+	own_fd fs = (int)syscall(SYS_fsopen, type, FSOPEN_CLOEXEC);
+
+	if (fs < 0)
+		return -1;
+	for (; *options != NULL; options += 2)
+		if (syscall(SYS_fsconfig, fs, FSCONFIG_SET_STRING, options[0], options[1], 0) < 0)
+			return -1;
+	if (syscall(SYS_fsconfig, fs, FSCONFIG_CMD_CREATE, NULL, NULL, 0) < 0)
+		return -1;
+	return (int)syscall(SYS_fsmount, fs, FSMOUNT_CLOEXEC, attr);
+}
+
+/* --- steps ---------------------------------------------------------------------------------- */
+
+int step_mounts_private(struct work *w)
+{
+	(void)w;
+	return mount(NULL, "/", NULL, MS_REC_ | MS_PRIVATE_, NULL) < 0 ? -errno : 0;
+}
+
+static int take_source(struct work *w, unsigned int i)
+{
+	const char *path = tree[i].what;
+	struct stat st;
+
+	if (lstat(path, &st) < 0)
+		return 0; /* this host has no such thing */
+	if (S_ISLNK(st.st_mode)) {
+		ssize_t n = readlink(path, w->link[i], sizeof(w->link[i]) - 1);
+
+		return n < 0 ? fail_at(w, path) : 0;
+	}
+	w->source_fd[i] = clone_tree(AT_FDCWD, path, AT_RECURSIVE);
+	if (w->source_fd[i] < 0)
+		return fail_at(w, path);
+	if (mutant_is("read-only-root"))
+		return 0;
+	if (set_attr(w->source_fd[i], MOUNT_ATTR_RDONLY | MOUNT_ATTR_NOSUID | MOUNT_ATTR_NODEV,
+		     AT_RECURSIVE) < 0)
+		return fail_at(w, path);
+	return 0;
+}
+
+static int take_device(struct work *w, unsigned int i)
+{
+	char path[32];
+	struct stat st;
+
+	(void)snprintf(path, sizeof(path), "/dev/%s", devices[i].name);
+	w->device_fd[i] = clone_tree(AT_FDCWD, path, 0);
+	if (w->device_fd[i] < 0 || fstat(w->device_fd[i], &st) < 0)
+		return fail_at(w, path);
+	if (!S_ISCHR(st.st_mode) || major(st.st_rdev) != devices[i].major ||
+	    minor(st.st_rdev) != devices[i].minor) {
+		errno = ENODEV;
+		return fail_at(w, path);
+	}
+	return 0;
+}
+
+int step_sources(struct work *w)
+{
+	int r = 0;
+
+	for (unsigned int i = 0; i < ARRAY_LEN(tree) && r == 0; i++) {
+		w->source_fd[i] = -1;
+		w->link[i][0] = '\0';
+		if (tree[i].kind == SHOW)
+			r = take_source(w, i);
+	}
+	for (unsigned int i = 0; i < ARRAY_LEN(devices) && r == 0; i++)
+		r = take_device(w, i);
+	return r;
+}
+
+int step_root_new(struct work *w)
+{
+	static const char *const options[] = { "size", "1m",   "nr_inodes", "512",
+					       "mode", "0755", NULL };
+	static const char *const places[] = { "/tmp", "/mnt", "/run", "/var", NULL };
+
+	w->root_fd = new_fs("tmpfs", options, MOUNT_ATTR_NOSUID | MOUNT_ATTR_NODEV);
+	if (w->root_fd < 0)
+		return fail_at(w, "tmpfs");
+	for (const char *const *p = places; *p != NULL; p++)
+		if (place(w->root_fd, AT_FDCWD, *p) == 0)
+			return 0;
+	return fail_at(w, "no directory to build the root on");
+}
+
+static int write_file(struct work *w, const char *at, const char *text)
+{
+	own_fd fd =
+		openat(w->root_fd, at, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0444);
+	int r;
+
+	if (fd < 0)
+		return fail_at(w, at);
+	r = io_write_all(fd, text, strlen(text));
+	errno = -r;
+	return r < 0 ? fail_at(w, at) : 0;
+}
+
+static int show(struct work *w, unsigned int i)
+{
+	const char *at = tree[i].at + 1;
+	struct stat st;
+
+	if (w->link[i][0] != '\0')
+		return symlinkat(w->link[i], w->root_fd, at) < 0 ? fail_at(w, at) : 0;
+	if (w->source_fd[i] < 0)
+		return 0;
+	if (fstat(w->source_fd[i], &st) < 0)
+		return fail_at(w, at);
+	if (S_ISDIR(st.st_mode)) {
+		if (mkdirat(w->root_fd, at, 0755) < 0)
+			return fail_at(w, at);
+	} else if (write_file(w, at, "") < 0) {
+		return fail_at(w, at);
+	}
+	if (place(w->source_fd[i], w->root_fd, at) < 0)
+		return fail_at(w, at);
+	fd_close(&w->source_fd[i]);
+	return 0;
+}
+
+/* The writable stores: one tmpfs each; a place is a directory of its store. */
+enum store { STORE_WORKSPACE, STORE_SCRATCH, STORE_SHM, STORE_MAX };
+
+static const struct {
+	const char *name;
+	enum limit_id bytes;
+	unsigned int inodes; /* 0: LIMIT_WORKSPACE_INODES */
+} stores[] = {
+	[STORE_WORKSPACE] = { "workspace", LIMIT_WORKSPACE, 0 },
+	[STORE_SCRATCH] = { "scratch", LIMIT_SCRATCH, 65536 },
+	[STORE_SHM] = { "shm", LIMIT_SHM, 16384 },
+};
+
+/* Make a store and put it at its first place. A store with several places has a directory for each
+ * below its root, and the root itself is nowhere to be seen. */
+static int make_store(struct work *w, enum store s, int *ret_fd)
+{
+	const struct limits *l = w->s->limits;
+	char size[32], inodes[32], id[16];
+	const char *options[] = { "size", size, "nr_inodes", inodes, "mode", "0755",
+				  "uid",  id,   "gid",       id,     NULL };
+
+	(void)snprintf(size, sizeof(size), "%llu", (unsigned long long)l->v[stores[s].bytes]);
+	(void)snprintf(inodes, sizeof(inodes), "%llu",
+		       stores[s].inodes != 0 ? (unsigned long long)stores[s].inodes
+					     : (unsigned long long)l->v[LIMIT_WORKSPACE_INODES]);
+	(void)snprintf(id, sizeof(id), "%u", w->s->ids.in_user);
+	*ret_fd = new_fs("tmpfs", options, MOUNT_ATTR_NOSUID | MOUNT_ATTR_NODEV);
+	return *ret_fd < 0 ? fail_at(w, stores[s].name) : 0;
+}
+
+static int place_store_part(struct work *w, int store_fd, const char *at, unsigned int part)
+{
+	char name[8];
+	own_fd dir = -1;
+	long user = (long)w->s->ids.in_user;
+
+	(void)snprintf(name, sizeof(name), "%u", part);
+	if (mkdirat(store_fd, name, 0755) < 0 ||
+	    fchownat(store_fd, name, (uid_t)user, (gid_t)user, 0) < 0)
+		return fail_at(w, at);
+	/* Shared by convention: sticky, as everywhere. */
+	if (strcmp(at, "tmp") == 0 || strcmp(at, "var/tmp") == 0)
+		(void)!fchmodat(store_fd, name, 01777, 0);
+	dir = clone_tree(store_fd, name, 0);
+	if (dir < 0 || place(dir, w->root_fd, at) < 0)
+		return fail_at(w, at);
+	return 0;
+}
+
+static int place_writable(struct work *w, const struct root_row *row, int fds[STORE_MAX],
+			  unsigned int parts[STORE_MAX])
+{
+	const char *at = row->at + 1;
+	enum store s;
+
+	for (s = 0; s < STORE_MAX; s++)
+		if (strcmp(stores[s].name, row->what) == 0)
+			break;
+	if (mkdirat(w->root_fd, at, 0755) < 0)
+		return fail_at(w, at);
+	if (s != STORE_SCRATCH) {
+		int r = make_store(w, s, &fds[s]);
+
+		if (r == 0 && place(fds[s], w->root_fd, at) < 0)
+			r = fail_at(w, at);
+		fd_close(&fds[s]);
+		return r;
+	}
+	/* A detached mount cannot be cloned from: it waits at this place first. */
+	if (parts[s] == 0) {
+		int r = make_store(w, s, &fds[s]);
+
+		if (r < 0)
+			return r;
+		if (place(fds[s], w->root_fd, "mnt") < 0)
+			return fail_at(w, "mnt");
+	}
+	return place_store_part(w, fds[s], at, parts[s]++);
+}
+
+int step_root_tree(struct work *w)
+{
+	int fds[STORE_MAX] = { -1, -1, -1 };
+	unsigned int parts[STORE_MAX] = { 0 };
+	int r = 0;
+
+	(void)umask(0);
+	for (unsigned int i = 0; i < ARRAY_LEN(tree) && r == 0; i++) {
+		const char *at = tree[i].at + 1;
+
+		switch (tree[i].kind) {
+		case SHOW:
+			r = show(w, i);
+			break;
+		case DIR:
+			if (mkdirat(w->root_fd, at, 0755) < 0)
+				r = fail_at(w, at);
+			break;
+		case LINK:
+			if (symlinkat(tree[i].what, w->root_fd, at) < 0)
+				r = fail_at(w, at);
+			break;
+		case FILE_:
+			r = write_file(w, at, tree[i].what);
+			break;
+		case WRITE:
+			r = place_writable(w, &tree[i], fds, parts);
+			break;
+		}
+	}
+	if (r == 0 && (fchdir(w->root_fd) < 0 || umount2("mnt", MNT_DETACH_) < 0))
+		r = fail_at(w, "scratch");
+	for (int s = 0; s < STORE_MAX; s++)
+		fd_close(&fds[s]);
+	return r;
+}
+
+int step_devices(struct work *w)
+{
+	static const char *const options[] = { "mode", "0620", "ptmxmode", "0666", NULL };
+	own_fd pts = -1;
+
+	for (unsigned int i = 0; i < ARRAY_LEN(devices); i++) {
+		char at[32];
+		own_fd file = -1;
+
+		(void)snprintf(at, sizeof(at), "dev/%s", devices[i].name);
+		file = openat(w->root_fd, at, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0444);
+		if (file < 0 ||
+		    set_attr(w->device_fd[i], MOUNT_ATTR_NOSUID | MOUNT_ATTR_NOEXEC, 0) < 0 ||
+		    place(w->device_fd[i], w->root_fd, at) < 0)
+			return fail_at(w, at);
+		if (strcmp(devices[i].name, "null") != 0)
+			fd_close(&w->device_fd[i]);
+	}
+	pts = new_fs("devpts", options, MOUNT_ATTR_NOSUID | MOUNT_ATTR_NOEXEC);
+	if (pts < 0 || place(pts, w->root_fd, "dev/pts") < 0)
+		return fail_at(w, "devpts");
+	return 0;
+}
+
+int step_proc(struct work *w)
+{
+	static const char *const options[] = { NULL };
+	struct statfs fs;
+
+	w->proc_fd =
+		new_fs("proc", options, MOUNT_ATTR_NOSUID | MOUNT_ATTR_NODEV | MOUNT_ATTR_NOEXEC);
+	if (w->proc_fd < 0 || place(w->proc_fd, w->root_fd, "proc") < 0)
+		return fail_at(w, "proc");
+	if (fstatfs(w->proc_fd, &fs) < 0 || fs.f_type != PROC_SUPER_MAGIC) {
+		errno = EXDEV;
+		return fail_at(w, "proc");
+	}
+	w->proc_sys_fd = openat(w->proc_fd, "sys", O_PATH | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+	return w->proc_sys_fd < 0 ? fail_at(w, "proc/sys") : 0;
+}
+
+/* After everything that clones mounts: a detached mount counts as a mount namespace. */
+int step_counters(struct work *w)
+{
+	static const char *const none[] = { "user", "net", "mnt", "pid", "ipc", "uts", "cgroup", "time" };
+	char path[64];
+	int r;
+
+	if (w->proc_sys_fd < 0)
+		return -ENOENT;
+	for (unsigned int i = 0; i < ARRAY_LEN(none); i++) {
+		(void)snprintf(path, sizeof(path), "user/max_%s_namespaces", none[i]);
+		r = io_write_text(w->proc_sys_fd, path, "0");
+		if (r < 0 && r != -ENOENT) {
+			errno = -r;
+			return fail_at(w, path);
+		}
+	}
+	r = io_write_text(w->proc_sys_fd, "user/max_inotify_instances", "16");
+	if (r == 0)
+		r = io_write_text(w->proc_sys_fd, "user/max_inotify_watches", "8192");
+	errno = -r;
+	if (r < 0)
+		return fail_at(w, "user/max_inotify_instances");
+	/* A convenience that costs nothing: port 80 of its own loopback. */
+	(void)io_write_text(w->proc_sys_fd, "net/ipv4/ip_unprivileged_port_start", "0");
+	return 0;
+}
+
+/* Put something over a path of /proc. The path is opened without following any link and without
+ * leaving this /proc: nothing can stand in for it. */
+static int cover(struct work *w, unsigned int i)
+{
+	own_fd target = open_how(w->proc_fd, masks[i].path, O_PATH,
+				 RESOLVE_BENEATH | RESOLVE_NO_SYMLINKS | RESOLVE_NO_MAGICLINKS);
+	own_fd over = -1;
+	uint64_t attr =
+		MOUNT_ATTR_RDONLY | MOUNT_ATTR_NOSUID | MOUNT_ATTR_NODEV | MOUNT_ATTR_NOEXEC;
+
+	if (target < 0)
+		return errno == ENOENT ? 0 : fail_at(w, masks[i].path);
+	switch (masks[i].how) {
+	case READ_ONLY:
+		over = clone_tree(target, "", AT_EMPTY_PATH | AT_RECURSIVE);
+		break;
+	case COVER_DIR:
+		over = clone_tree(w->root_fd, "sys", 0);
+		break;
+	case COVER_FILE:
+		over = clone_tree(w->root_fd, "dev/null", 0);
+		attr &= ~(uint64_t)MOUNT_ATTR_NODEV; /* /dev/null must stay what it is */
+		break;
+	}
+	if (over < 0 || set_attr(over, attr, 0) < 0 ||
+	    syscall(SYS_move_mount, over, "", target, "",
+		    MOVE_MOUNT_F_EMPTY_PATH | MOVE_MOUNT_T_EMPTY_PATH) < 0)
+		return fail_at(w, masks[i].path);
+	return 0;
+}
+
+int step_masks(struct work *w)
+{
+	int r = w->proc_fd < 0 ? -ENOENT : 0;
+
+	for (unsigned int i = 0; i < ARRAY_LEN(masks) && r == 0; i++)
+		r = cover(w, i);
+	return r;
+}
+
+/* A place for a host directory: made where it is missing. Inside a writable store it belongs to
+ * the user, elsewhere to nobody. */
+static int make_place(struct work *w, const char *at)
+{
+	own_fd dir = fcntl(w->root_fd, F_DUPFD_CLOEXEC, 3);
+
+	while (dir >= 0 && *at != '\0') {
+		size_t n = strcspn(at, "/");
+		char name[256];
+		int next;
+
+		if (n >= sizeof(name)) {
+			errno = ENAMETOOLONG;
+			return -1;
+		}
+		(void)memcpy(name, at, n);
+		name[n] = '\0';
+		if (mkdirat(dir, name, 0755) == 0)
+			(void)!fchownat(dir, name, w->s->ids.in_user, w->s->ids.in_user, 0);
+		next = open_how(dir, name, O_PATH | O_DIRECTORY | O_NOFOLLOW, RESOLVE_NO_SYMLINKS);
+		fd_close(&dir);
+		dir = next;
+		at += n + (at[n] == '/');
+	}
+	return fd_take(&dir);
+}
+
+int step_host_mounts(struct work *w)
+{
+	for (unsigned int i = 0; i < w->s->nmounts; i++) {
+		const struct host_mount *m = &w->s->mounts[i];
+		own_fd at = make_place(w, m->at + 1);
+
+		if (at < 0 || syscall(SYS_move_mount, m->tree_fd, "", at, "",
+				      MOVE_MOUNT_F_EMPTY_PATH | MOVE_MOUNT_T_EMPTY_PATH) < 0)
+			return fail_at(w, m->at);
+	}
+	return 0;
+}
+
+int step_pivot(struct work *w)
+{
+	if (fchdir(w->root_fd) < 0)
+		return -errno;
+	/* Onto itself: the old root ends up on top of the new one, and is taken off. */
+	if (syscall(SYS_pivot_root, ".", ".") < 0 || umount2(".", MNT_DETACH_) < 0 ||
+	    chdir("/") < 0)
+		return -errno;
+	return 0;
+}
+
+int step_root_read_only(struct work *w)
+{
+	if (mutant_is("read-only-root"))
+		return 0;
+	return set_attr(w->root_fd, MOUNT_ATTR_RDONLY, 0) < 0 ? -errno : 0;
+}

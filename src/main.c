@@ -1,0 +1,71 @@
+// SPDX-License-Identifier: Apache-2.0
+/*
+ * glovebox: one program, several roles and verbs. The table says which.
+ */
+#include "base/own.h"
+#include "cli/verbs.h"
+#include "keeper/role.h"
+
+#include "config.gen.h"
+
+#include <fcntl.h>
+#include <stdio.h>
+#include <string.h>
+
+static const struct verb {
+	const char *name;
+	int (*run)(int argc, char **argv);
+	const char *doc; /* NULL: a role, started by other roles only */
+} verbs[] = {
+	{ "run", verb_run, "run a Python or shell program in a fresh box" },
+	{ "doctor", verb_doctor,
+	  "what this machine offers, layer by layer, and how to get the rest" },
+	{ "demo", verb_demo, "ten famous attacks in a box, and how each is refused" },
+	{ "keeper", keeper_main, NULL },
+};
+
+static void usage(FILE *f)
+{
+	(void)fputs("usage: glovebox VERB [options] ...\n\n"
+		    "Runs untrusted code in sealed boxes.\n\nverbs:\n",
+		    f);
+	for (unsigned int i = 0; i < ARRAY_LEN(verbs); i++)
+		if (verbs[i].doc != NULL)
+			(void)fprintf(f, "  %-10s %s\n", verbs[i].name, verbs[i].doc);
+	(void)fputs("\n'glovebox VERB --help' says more; 'glovebox --version' which one this is.\n",
+		    f);
+}
+
+/* 0, 1 and 2 are open, whatever started us: a file of ours must never become one of them. */
+static void hold_standard_descriptors(void)
+{
+	int fd;
+
+	do
+		fd = open("/dev/null", O_RDWR | O_NOCTTY);
+	while (fd >= 0 && fd <= 2);
+	if (fd > 2)
+		(void)close(fd);
+}
+
+int main(int argc, char **argv)
+{
+	const char *name = argc > 1 ? argv[1] : "";
+
+	hold_standard_descriptors();
+	for (unsigned int i = 0; i < ARRAY_LEN(verbs); i++)
+		if (strcmp(name, verbs[i].name) == 0)
+			return verbs[i].run(argc - 1, argv + 1);
+	if (strcmp(name, "--version") == 0) {
+		(void)printf("glovebox %s\n", GLOVEBOX_VERSION);
+		return 0;
+	}
+	if (strcmp(name, "--help") == 0 || strcmp(name, "help") == 0) {
+		usage(stdout);
+		return 0;
+	}
+	if (*name != '\0')
+		(void)fprintf(stderr, "glovebox: unknown verb '%s'\n\n", name);
+	usage(stderr);
+	return EXIT_GLOVEBOX;
+}

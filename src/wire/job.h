@@ -1,0 +1,81 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * A job: what init runs on a gate's behalf. RUN carries a job_spec, EXIT a job_exit.
+ *
+ * A job is a program, or one of init's own file operations: those run in a child of init under the
+ * user's uid, with the same standard input, output, limits and exit as a program has.
+ */
+#pragma once
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+enum job_kind {
+	JOB_EXEC, /* argv is a command line */
+	JOB_PUT,  /* argv: path, octal mode; standard input becomes the file, atomically */
+	JOB_GET,  /* argv: path; the file is written to standard output */
+	JOB_LIST, /* argv: path; the tree below it as listing records (wire/listing.h) */
+	JOB_KIND_MAX,
+};
+
+enum job_flags {
+	JOB_PTY = 1u << 0,   /* on a terminal of its own; one stream */
+	JOB_STDIN = 1u << 1, /* standard input comes by INPUT frames; else it is /dev/null */
+	JOB_SWEEP =
+		1u << 2, /* when the leader has ended, every other process of the box ends too */
+	JOB_FLAGS_ALL = (1u << 3) - 1,
+};
+
+enum {
+	JOB_ARGV_MAX = 4096,
+	JOB_ENV_MAX = 4096,
+	JOB_STAGE_MAX = 32,
+};
+
+struct job_spec {
+	enum job_kind kind;
+	uint32_t flags;
+	uint64_t timeout_us;  /* wall clock from the start; 0: none */
+	uint64_t output_max;  /* bytes kept per stream, the rest is dropped; 0: all */
+	uint64_t cpu_seconds; /* RLIMIT_CPU; 0: the box's */
+	uint64_t file_bytes;  /* RLIMIT_FSIZE; 0: the box's */
+	uint64_t open_files;  /* RLIMIT_NOFILE; 0: the box's */
+	uint16_t rows, cols;
+	const char *cwd;
+	const char *const *argv; /* NULL-terminated */
+	const char *const *envp; /* NULL-terminated */
+};
+
+enum job_how {
+	JOB_EXITED,   /* code = exit status */
+	JOB_SIGNALED, /* code = signal */
+	JOB_FAILED,   /* never ran: code = errno, stage = what failed */
+	JOB_HOW_MAX,
+};
+
+enum job_exit_flags {
+	JOB_TIMED_OUT = 1u << 0,
+	JOB_CUT_STDOUT = 1u << 1,
+	JOB_CUT_STDERR = 1u << 2,
+	JOB_EXIT_FLAGS_ALL = (1u << 3) - 1,
+};
+
+struct job_exit {
+	enum job_how how;
+	int code;
+	uint32_t flags;
+	uint64_t wall_us, user_us, sys_us, max_rss_bytes;
+	uint64_t stdout_bytes, stderr_bytes; /* printed in all, dropped ones included */
+	char stage[JOB_STAGE_MAX];
+};
+
+/* Encode into buf; the length, or -EMSGSIZE. */
+ptrdiff_t job_spec_encode(const struct job_spec *s, void *buf, size_t cap);
+
+/* Decode a RUN payload. On success *s points into one block at *ret_block, to be freed by the
+ * caller. -EPROTO, or -ENOMEM. */
+int job_spec_decode(const void *buf, size_t len, struct job_spec *s, void **ret_block);
+
+ptrdiff_t job_exit_encode(const struct job_exit *x, void *buf, size_t cap);
+int job_exit_decode(const void *buf, size_t len, struct job_exit *x);

@@ -1,0 +1,167 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "wire/ops.h"
+
+#include "base/layers.h"
+#include "base/str.h"
+#include "wire/msg.h"
+
+#include <errno.h>
+#include <string.h>
+
+static ptrdiff_t out_len(const struct msg_out *m)
+{
+	return m->failed ? -EMSGSIZE : (ptrdiff_t)m->len;
+}
+
+ptrdiff_t box_request_encode(const struct box_request *q, void *buf, size_t cap)
+{
+	struct msg_out m;
+
+	msg_out_init(&m, buf, cap);
+	msg_put_u32(&m, q->flags);
+	msg_put_u64(&m, q->waived);
+	msg_put_u16(&m, LIMIT_ID_MAX);
+	for (unsigned int i = 0; i < LIMIT_ID_MAX; i++)
+		msg_put_u64(&m, q->limits.v[i]);
+	msg_put_u16(&m, q->nmounts);
+	for (unsigned int i = 0; i < q->nmounts; i++) {
+		msg_put_u16(&m, q->mounts[i].root);
+		msg_put_u8(&m, q->mounts[i].read_only);
+		msg_put_str(&m, q->mounts[i].path);
+		msg_put_str(&m, q->mounts[i].at);
+	}
+	return out_len(&m);
+}
+
+static int check_request(const struct box_request *q, struct err *e)
+{
+	enum limit_id bad;
+
+	if ((q->flags & ~(uint32_t)BOX_FLAGS_ALL) != 0)
+		return err_set(e, ERR_PROTO, 0, "unknown flag of a box");
+	if ((q->waived & ~((LAYER_BIT(LAYER_MAX - 1) << 1) - 1)) != 0)
+		return err_set(e, ERR_PROTO, 0, "unknown layer of a box");
+	if (limits_check(&q->limits, &bad) < 0)
+		return err_set(e, ERR_INPUT, 0, "limit '%s' is out of range", limit_row(bad)->key);
+	for (unsigned int i = 0; i < q->nmounts; i++) {
+		const struct box_mount *m = &q->mounts[i];
+
+		if (m->path[0] != '\0' && !path_is_plain(m->path))
+			return err_set(e, ERR_INPUT, 0, "mount path '%s' is not plain", m->path);
+		if (!path_is_plain_abs(m->at))
+			return err_set(e, ERR_INPUT, 0, "mount place '%s' is no absolute path",
+				       m->at);
+	}
+	return 0;
+}
+
+int box_request_decode(const void *buf, size_t len, struct box_request *q, struct err *e)
+{
+	struct msg_in m;
+	uint16_t nlimits;
+
+	msg_in_init(&m, buf, len);
+	q->flags = msg_get_u32(&m);
+	q->waived = msg_get_u64(&m);
+	nlimits = msg_get_u16(&m);
+	if (nlimits != LIMIT_ID_MAX)
+		return err_set(e, ERR_PROTO, 0, "a box request has %u limits", nlimits);
+	for (unsigned int i = 0; i < LIMIT_ID_MAX; i++)
+		q->limits.v[i] = msg_get_u64(&m);
+	q->nmounts = msg_get_u16(&m);
+	if (q->nmounts > BOX_MOUNTS_MAX)
+		return err_set(e, ERR_PROTO, 0, "a box request has %u mounts", q->nmounts);
+	for (unsigned int i = 0; i < q->nmounts; i++) {
+		struct box_mount *b = &q->mounts[i];
+
+		b->root = msg_get_u16(&m);
+		b->read_only = msg_get_u8(&m) != 0;
+		(void)msg_get_str(&m, b->path, sizeof(b->path));
+		(void)msg_get_str(&m, b->at, sizeof(b->at));
+	}
+	if (msg_end(&m) < 0)
+		return err_set(e, ERR_PROTO, 0, "a box request is malformed");
+	return check_request(q, e);
+}
+
+ptrdiff_t box_info_encode(const struct box_info *b, void *buf, size_t cap)
+{
+	struct msg_out m;
+
+	msg_out_init(&m, buf, cap);
+	msg_put_u64(&m, b->box);
+	msg_put_u64(&m, b->layers);
+	msg_put_u64(&m, b->setup_us);
+	for (unsigned int i = 0; i < PLAN_STEPS; i++)
+		msg_put_u32(&m, b->step_us[i]);
+	return out_len(&m);
+}
+
+int box_info_decode(const void *buf, size_t len, struct box_info *b)
+{
+	struct msg_in m;
+
+	msg_in_init(&m, buf, len);
+	b->box = msg_get_u64(&m);
+	b->layers = msg_get_u64(&m);
+	b->setup_us = msg_get_u64(&m);
+	for (unsigned int i = 0; i < PLAN_STEPS; i++)
+		b->step_us[i] = msg_get_u32(&m);
+	return msg_end(&m);
+}
+
+ptrdiff_t box_figures_encode(const struct box_figures *f, void *buf, size_t cap)
+{
+	struct msg_out m;
+
+	msg_out_init(&m, buf, cap);
+	msg_put_u64(&m, f->wall_us);
+	msg_put_u64(&m, f->cpu_us);
+	msg_put_u64(&m, f->peak_memory_bytes);
+	msg_put_u64(&m, f->memory_limit_bytes);
+	msg_put_u64(&m, f->oom_kills);
+	msg_put_u64(&m, f->has);
+	return out_len(&m);
+}
+
+int box_figures_decode(const void *buf, size_t len, struct box_figures *f)
+{
+	struct msg_in m;
+
+	msg_in_init(&m, buf, len);
+	f->wall_us = msg_get_u64(&m);
+	f->cpu_us = msg_get_u64(&m);
+	f->peak_memory_bytes = msg_get_u64(&m);
+	f->memory_limit_bytes = msg_get_u64(&m);
+	f->oom_kills = msg_get_u64(&m);
+	f->has = msg_get_u64(&m);
+	return msg_end(&m);
+}
+
+ptrdiff_t failed_encode(const struct err *e, void *buf, size_t cap)
+{
+	struct msg_out m;
+
+	msg_out_init(&m, buf, cap);
+	msg_put_u32(&m, (uint32_t)e->kind);
+	msg_put_u32(&m, (uint32_t)e->sys);
+	msg_put_str(&m, e->text);
+	msg_put_str(&m, e->hint);
+	return out_len(&m);
+}
+
+int failed_decode(const void *buf, size_t len, struct err *e)
+{
+	struct msg_in m;
+	uint32_t kind;
+
+	msg_in_init(&m, buf, len);
+	kind = msg_get_u32(&m);
+	e->sys = (int)msg_get_u32(&m);
+	(void)msg_get_str(&m, e->text, sizeof(e->text));
+	(void)msg_get_str(&m, e->hint, sizeof(e->hint));
+	if (msg_end(&m) < 0 || kind >= ERR_KIND_MAX)
+		return -EPROTO;
+	e->kind = (enum err_kind)kind;
+	return 0;
+}

@@ -1,0 +1,103 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Messages between a gate and the keeper: types, and the contents that both sides share.
+ *
+ * The keeper takes ids, numbers and enums. The two strings of a mount are the exception: a path
+ * below one of the keeper's own allowed roots, opened beneath it without following a symbolic
+ * link, and a place inside the box.
+ */
+#pragma once
+
+#include "base/err.h"
+#include "base/limits.h"
+#include "wire/plan.h"
+
+#include <limits.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+enum { KEEPER_PROTO_VERSION = 1, KEEPER_PROTO_OLDEST = 1 };
+
+enum op_type {
+	OP_NONE,
+#define OP(id, state, min, max, fds, doc) OP_##id,
+#include "wire/ops.tbl"
+#undef OP
+	OP_TYPE_MAX,
+	/* from the keeper */
+	REPLY_OK = 128,
+	REPLY_FAILED,
+	EVENT_GONE, /* u64 box, u32 why, box_figures */
+};
+
+enum {
+	BOX_MOUNTS_MAX = 16,
+	BOX_RECORD_MAX = 4096,
+	BOX_AT_MAX = 256,
+};
+
+enum box_flags {
+	BOX_ROOT_USER = 1u << 0, /* user code is uid 0 of the box instead of 65532 */
+	BOX_FLAGS_ALL = (1u << 1) - 1,
+};
+
+/* Why a box is gone without having been asked to go. */
+enum gone_why {
+	GONE_INIT,     /* its init ended: killed by out of memory, or by somebody on the host */
+	GONE_DEADLINE, /* its deadline passed */
+	GONE_WHY_MAX,
+};
+
+struct box_mount {
+	uint16_t root; /* index into the keeper's table of allowed roots */
+	bool read_only;
+	char path[PATH_MAX]; /* below the root; "" is the root itself */
+	char at[BOX_AT_MAX]; /* absolute, inside the box */
+};
+
+struct box_request {
+	uint32_t flags;
+	uint64_t waived; /* layers that may be missing */
+	struct limits limits;
+	uint16_t nmounts;
+	struct box_mount mounts[BOX_MOUNTS_MAX];
+};
+
+struct box_info {
+	uint64_t box;
+	uint64_t layers;   /* those that it has */
+	uint64_t setup_us; /* how long it took to make */
+	uint32_t step_us[PLAN_STEPS];
+};
+
+struct box_figures {
+	uint64_t wall_us;           /* since it was made */
+	uint64_t cpu_us;            /* of all its processes */
+	uint64_t peak_memory_bytes; /* of all its processes, files in memory included */
+	uint64_t memory_limit_bytes;
+	uint64_t oom_kills; /* processes that the kernel ended for want of memory */
+	uint64_t has;       /* which of the above were measured: FIGURE_* bits */
+};
+
+enum figure_bits {
+	FIGURE_CPU = 1u << 0,
+	FIGURE_PEAK = 1u << 1,
+	FIGURE_OOM = 1u << 2,
+};
+
+ptrdiff_t box_request_encode(const struct box_request *q, void *buf, size_t cap);
+
+/* Decode and check: limits within their rows, places plain and absolute, no unknown flag. On -1 *e
+ * says which field is wrong (ERR_INPUT), or ERR_PROTO where no honest gate sends such a thing. */
+int box_request_decode(const void *buf, size_t len, struct box_request *q, struct err *e);
+
+ptrdiff_t box_info_encode(const struct box_info *b, void *buf, size_t cap);
+int box_info_decode(const void *buf, size_t len, struct box_info *b);
+
+ptrdiff_t box_figures_encode(const struct box_figures *f, void *buf, size_t cap);
+int box_figures_decode(const void *buf, size_t len, struct box_figures *f);
+
+/* FAILED carries an err. */
+ptrdiff_t failed_encode(const struct err *e, void *buf, size_t cap);
+int failed_decode(const void *buf, size_t len, struct err *e);

@@ -1,0 +1,210 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What every test of the real program shares: how to run it, and proof that it left nothing behind.
+
+The program under test is build/glovebox, or what GLOVEBOX in the environment names (the sanitizer tier
+does that). A test that starts something in the background owns it until its end: what is still there a moment
+after the test is a leak, and fails it.
+"""
+import ctypes
+import os
+import pathlib
+import subprocess
+import time
+
+import pytest
+
+ROOT = pathlib.Path(__file__).resolve().parent.parent
+TIMEOUT_S = 60
+# How long what a test started may take to go.
+LEAK_GRACE_S = float(os.environ.get("GLOVEBOX_LEAK_GRACE_S", "3"))
+
+PR_SET_CHILD_SUBREAPER = 36
+
+
+# --- running the program -------------------------------------------------------------------------------------
+
+
+def program_path():
+    return pathlib.Path(os.environ.get("GLOVEBOX") or ROOT / "build" / "glovebox").resolve()
+
+
+@pytest.fixture(scope="session")
+def glovebox():
+    """Path of the program under test."""
+    path = program_path()
+    if not os.access(path, os.X_OK):
+        pytest.fail(f"{path} is not there: run 'make build' first")
+    return path
+
+
+@pytest.fixture(scope="session")
+def hostile():
+    """Path of the static program that misbehaves on request; to be run inside a box."""
+    path = program_path().parent / "hostile"
+    if not os.access(path, os.X_OK):
+        pytest.fail(f"{path} is not there: run 'make build' first")
+    return path
+
+
+@pytest.fixture(scope="session")
+def run(glovebox):
+    """run("run", "-", input=b"print(1)"): one call of the program, to its end.
+
+    Returns subprocess.CompletedProcess with bytes in stdout and stderr. Standard input is empty unless
+    given; keywords are those of subprocess.run. A call that takes over a minute fails the test.
+    """
+
+    def call(*args, timeout=TIMEOUT_S, **kw):
+        if "input" not in kw:
+            kw.setdefault("stdin", subprocess.DEVNULL)
+        kw.setdefault("stdout", subprocess.PIPE)
+        kw.setdefault("stderr", subprocess.PIPE)
+        command = [str(glovebox), *(os.fspath(a) if isinstance(a, os.PathLike) else str(a) for a in args)]
+        try:
+            return subprocess.run(command, timeout=timeout, check=False, **kw)
+        except subprocess.TimeoutExpired as e:
+            pytest.fail(f"{' '.join(command)}: no end after {timeout} s\n"
+                        f"stdout: {e.stdout!r}\nstderr: {e.stderr!r}")
+
+    return call
+
+
+@pytest.fixture(scope="session")
+def box_python(run):
+    """box_python("print(1)", "--memory", "64M"): Python code in a fresh box, as `glovebox run OPTIONS -`."""
+
+    def call(code, *options, **kw):
+        return run("run", *options, "-", input=code.encode(), **kw)
+
+    return call
+
+
+# --- nothing stays behind ------------------------------------------------------------------------------------
+#
+# Orphans of what a test started become children of pytest (it is a child subreaper), so "descends from us" is
+# exact: another glovebox on this machine is not mistaken for a leak. For the other kinds the names must do.
+
+
+def stat_of(pid):
+    """(parent, start time, state, name) of a process, or None if it is gone."""
+    try:
+        text = pathlib.Path(f"/proc/{pid}/stat").read_text(errors="replace")
+    except OSError:
+        return None
+    name = text[text.index("(") + 1:text.rindex(")")]
+    fields = text[text.rindex(")") + 2:].split()
+    return int(fields[1]), int(fields[19]), fields[0], name
+
+
+def our_processes():
+    """Living descendants of this process, as text that stays the same as long as they live."""
+    table = {}
+    for entry in os.listdir("/proc"):
+        if entry.isdigit():
+            stat = stat_of(entry)
+            if stat:
+                table[int(entry)] = stat
+    me = os.getpid()
+    found = set()
+    for pid, (parent, start, state, name) in table.items():
+        ancestor = parent
+        while ancestor in table and ancestor != me:
+            ancestor = table[ancestor][0]
+        if ancestor != me:
+            continue
+        if state == "Z":
+            if parent == me:
+                reap(pid)
+            continue
+        try:
+            cmdline = pathlib.Path(f"/proc/{pid}/cmdline").read_bytes().replace(b"\0", b" ")
+        except OSError:
+            continue
+        found.add(f"process {pid} ({name}, started {start}): {cmdline.decode(errors='replace')[:200]}")
+    return found
+
+
+def reap(pid):
+    """An adopted orphan that has ended; nobody else will collect it."""
+    try:
+        os.waitpid(pid, os.WNOHANG)
+    except ChildProcessError:
+        pass
+
+
+def our_cgroups():
+    found = set()
+    for folder, children, _ in os.walk("/sys/fs/cgroup"):
+        for child in list(children):
+            if child.startswith("glovebox-"):
+                found.add(f"cgroup {folder}/{child}")
+                children.remove(child)
+    return found
+
+
+def our_mounts():
+    found = set()
+    for line in pathlib.Path("/proc/self/mountinfo").read_text(errors="replace").splitlines():
+        fields = line.split()
+        if "glovebox" in line and str(ROOT) not in line:
+            found.add(f"mount {fields[0]} on {fields[4]}")
+    return found
+
+
+def our_files():
+    found = set()
+    run_dirs = ["/run/glovebox"]
+    if os.environ.get("XDG_RUNTIME_DIR"):
+        run_dirs.append(os.path.join(os.environ["XDG_RUNTIME_DIR"], "glovebox"))
+    for run_dir in run_dirs:
+        for entry in list_dir(run_dir):
+            # Lock files stay on purpose: removing one that somebody waits for would give two owners.
+            if not entry.endswith((".lock", "/lock")) and entry != "lock":
+                found.add(f"file {run_dir}/{entry}")
+    for folder in ("/tmp", "/dev/shm"):
+        for entry in list_dir(folder):
+            if entry.startswith("glovebox"):
+                found.add(f"file {folder}/{entry}")
+    return found
+
+
+def list_dir(path):
+    try:
+        return os.listdir(path)
+    except OSError:
+        return []
+
+
+def traces():
+    return our_processes() | our_cgroups() | our_mounts() | our_files()
+
+
+def new_traces(before):
+    """What is there now and was not before, after giving it a moment to go."""
+    deadline = time.monotonic() + LEAK_GRACE_S
+    while True:
+        left = traces() - before
+        if not left or time.monotonic() > deadline:
+            return sorted(left)
+        time.sleep(0.02)
+
+
+def fail_on(left, when):
+    if left:
+        pytest.fail(f"left behind {when}, {LEAK_GRACE_S:g} s later still there:\n  " + "\n  ".join(left),
+                    pytrace=False)
+
+
+@pytest.fixture(scope="session", autouse=True)
+def nothing_left_by_session():
+    ctypes.CDLL(None, use_errno=True).prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
+    before = traces()
+    yield
+    fail_on(new_traces(before), "by the whole run")
+
+
+@pytest.fixture(autouse=True)
+def nothing_left_by_test(nothing_left_by_session):
+    before = traces()
+    yield
+    fail_on(new_traces(before), "by this test")
