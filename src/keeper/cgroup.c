@@ -132,6 +132,14 @@ static int open_dir(const char *path)
 
 /* --- v2 ------------------------------------------------------------------------------------- */
 
+static bool offers_memory(int fd)
+{
+	char text[512];
+
+	return io_read_text(fd, "cgroup.controllers", text, sizeof(text)) >= 0 &&
+	       has_word(text, "memory", " ");
+}
+
 static void enable_controllers(int fd)
 {
 	/* One at a time: one that is not to be had must not cost the others. */
@@ -195,12 +203,15 @@ static int use_v2(struct cgroups *c, const char *wanted, bool rootless)
 	fd = open_dir(path);
 	if (fd < 0 || !can_make_in(fd))
 		return -EACCES;
+	if (!offers_memory(fd))
+		return -ENOENT; /* hybrid: the controllers are with v1 */
 	enable_controllers(fd);
-	if (enabled(fd) == 1u << CG_ACCT) {
+	/* Only the root of the hierarchy may have processes and pass controllers on. */
+	if ((enabled(fd) & 1u << CG_MEMORY) == 0 && strcmp(path, at) != 0) {
 		move_to_leaf(fd);
 		enable_controllers(fd);
 	}
-	if (enabled(fd) == 1u << CG_ACCT)
+	if ((enabled(fd) & 1u << CG_MEMORY) == 0)
 		return -ENOENT;
 	c->version = 2;
 	c->have = enabled(fd);
