@@ -25,6 +25,7 @@
 #include <linux/audit.h>
 #include <linux/filter.h>
 #include <linux/fs.h>
+#include <linux/ioprio.h>
 #include <linux/netlink.h>
 #include <linux/seccomp.h>
 #include <netinet/in.h>
@@ -40,6 +41,7 @@
 #include <sys/mman.h>
 #include <sys/personality.h>
 #include <sys/prctl.h>
+#include <sys/resource.h>
 #include <sys/shm.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
@@ -107,6 +109,7 @@ enum {
 #define IOC_TYPE   (_IOC_TYPEMASK << _IOC_TYPESHIFT)
 #define BTRFS_TYPE (0x94 << _IOC_TYPESHIFT)
 #define S_IFNONE   0
+#define INIT_PID   1
 #define PER_QUERY  0xffffffff
 #define CLONE_NEW_ANY                                                                  \
 	(CLONE_NEWNS | CLONE_NEWCGROUP | CLONE_NEWUTS | CLONE_NEWIPC | CLONE_NEWUSER | \
@@ -196,8 +199,8 @@ static const struct {
 	uint32_t audit;
 	uint32_t foreign; /* the 32-bit entry that the same kernel may offer */
 } arches[] = {
-	[ARCH_X86_64] = { "x86_64",  "__x86_64__",  AUDIT_ARCH_X86_64,  AUDIT_ARCH_I386 },
-	[ARCH_AARCH64] = { "aarch64", "__aarch64__", AUDIT_ARCH_AARCH64, AUDIT_ARCH_ARM  },
+	[ARCH_X86_64] = { "x86_64", "__x86_64__", AUDIT_ARCH_X86_64, AUDIT_ARCH_I386 },
+	[ARCH_AARCH64] = { "aarch64", "__aarch64__", AUDIT_ARCH_AARCH64, AUDIT_ARCH_ARM },
 };
 _Static_assert(ARRAY_LEN(arches) == ARCH_MAX, "a machine without a name");
 

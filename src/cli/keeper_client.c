@@ -109,12 +109,28 @@ int keeper_start(struct keeper_client *k, const char *const *args, struct err *e
 	return call(k, OP_HELLO, hello, m.len, &answer, e);
 }
 
-void keeper_stop(struct keeper_client *k)
+/* Whether it ended in order. */
+static bool reap(struct keeper_client *k)
 {
+	int status = 0;
+
 	fd_close(&k->fd);
-	while (k->pid > 0 && waitpid(k->pid, NULL, 0) < 0 && errno == EINTR)
+	while (k->pid > 0 && waitpid(k->pid, &status, 0) < 0 && errno == EINTR)
 		;
 	k->pid = -1;
+	return WIFEXITED(status);
+}
+
+void keeper_stop(struct keeper_client *k)
+{
+	static const char *const none[] = { NULL };
+	struct keeper_client sweeper;
+	struct err ignored;
+
+	if (reap(k))
+		return;
+	(void)keeper_start(&sweeper, none, &ignored);
+	(void)reap(&sweeper);
 }
 
 int keeper_box_new(struct keeper_client *k, const struct box_request *q, struct box_info *info,

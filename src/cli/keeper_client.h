@@ -20,7 +20,8 @@ struct keeper_client {
 
 /* Start a keeper of our own with these arguments (NULL-terminated) and say hello. */
 int keeper_start(struct keeper_client *k, const char *const *args, struct err *e);
-/* Let it go; it ends its boxes and exits. Waits for that. */
+/* Let it go; it ends its boxes and exits. Waits for that. When it was killed instead, another one is
+ * started for a moment: whoever starts removes what a dead one left. */
 void keeper_stop(struct keeper_client *k);
 
 int keeper_box_new(struct keeper_client *k, const struct box_request *q, struct box_info *info,

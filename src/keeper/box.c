@@ -98,24 +98,37 @@ static uint64_t layers_before_plan(const struct keeper *k, bool shares_uid)
 	return all;
 }
 
+static void add_reason(struct err *e, const char *why)
+{
+	size_t n = strlen(e->text);
+
+	(void)snprintf(e->text + n, sizeof(e->text) - n, "; %s", why);
+}
+
 static int check_layers(const struct keeper *k, uint64_t layers, uint64_t waived, struct err *e)
 {
 	uint64_t missing = layers_required() & ~layers & ~waived;
+	char names[256] = "";
 
+	if (missing == 0)
+		return 0;
 	for (int i = 0; i < LAYER_MAX; i++) {
-		if ((missing & LAYER_BIT(i)) == 0)
-			continue;
-		(void)err_set(e, ERR_LAYER, 0, "this box would lack the layer '%s' (%s)%s%s",
-			      layer_row((enum layer)i)->name, layer_row((enum layer)i)->doc,
-			      i == LAYER_OWN_UIDS         ? ": "
-			      : k->cgroups.why[0] != '\0' ? ": "
-							  : "",
-			      i == LAYER_OWN_UIDS ? k->ids.why_single : k->cgroups.why);
-		return err_hint(
-			e, "'glovebox doctor' says how to get it; --accept-missing %s does without",
-			layer_row((enum layer)i)->name);
+		size_t n = strlen(names);
+
+		if ((missing & LAYER_BIT(i)) != 0)
+			(void)snprintf(names + n, sizeof(names) - n, "%s%s", n > 0 ? "," : "",
+				       layer_row((enum layer)i)->name);
 	}
-	return 0;
+	(void)err_set(e, ERR_LAYER, 0, "this box would lack %s", names);
+	if ((missing & LAYER_BIT(LAYER_OWN_UIDS)) != 0)
+		add_reason(e, k->ids.single ? k->ids.why_single
+					    : "to write to directories of the caller its user must "
+					      "be the caller");
+	if ((missing & LAYER_BIT(LAYER_MEMORY)) != 0)
+		add_reason(e, k->cgroups.why);
+	return err_hint(e,
+			"'glovebox doctor' says how to get it; '--accept-missing %s' does without",
+			names);
 }
 
 static void setup_close(struct setup *s)

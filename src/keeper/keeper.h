@@ -97,7 +97,7 @@ void cgroup_sweep(const char *base, const char *tag);
 
 struct mount_root {
 	int fd; /* O_PATH */
-	char path[256];
+	char path[PATH_MAX];
 };
 
 struct host_mount {

@@ -150,18 +150,11 @@ static void loop(struct keeper *k)
 	}
 }
 
-/* Arguments: root=DIR (repeated), owner=UID:GID, cgroup=DIR. They come from whoever starts us, not
- * from a gate. */
+/* Arguments: root=DIR (repeated), cgroup=DIR. They come from whoever starts us, not from a gate. */
 static int take_argument(struct keeper *k, const char *arg, const char **ret_cgroup, struct err *e)
 {
 	if (strncmp(arg, "root=", 5) == 0 && k->nroots < ROOTS_MAX) {
-		struct mount_root *r = &k->roots[k->nroots];
-
-		r->fd = open(arg + 5, O_PATH | O_DIRECTORY | O_CLOEXEC);
-		if (r->fd < 0)
-			return err_set(e, ERR_INPUT, errno, "open mount root '%s'", arg + 5);
-		(void)snprintf(r->path, sizeof(r->path), "%s", arg + 5);
-		k->nroots++;
+		(void)snprintf(k->roots[k->nroots++].path, sizeof(k->roots[0].path), "%s", arg + 5);
 		return 0;
 	}
 	if (strncmp(arg, "cgroup=", 7) == 0) {
@@ -169,6 +162,18 @@ static int take_argument(struct keeper *k, const char *arg, const char **ret_cgr
 		return 0;
 	}
 	return err_set(e, ERR_USAGE, 0, "unknown argument '%s' of the keeper", arg);
+}
+
+/* In the mount namespace that we stay in: a descriptor of another one cannot be mounted from. */
+static int open_roots(struct keeper *k, struct err *e)
+{
+	for (unsigned int i = 0; i < k->nroots; i++) {
+		k->roots[i].fd = open(k->roots[i].path, O_PATH | O_DIRECTORY | O_CLOEXEC);
+		if (k->roots[i].fd < 0)
+			return err_set(e, ERR_INPUT, errno, "open mount root '%s'",
+				       k->roots[i].path);
+	}
+	return 0;
 }
 
 static int start(struct keeper *k, int argc, char **argv, struct err *e)
@@ -182,7 +187,7 @@ static int start(struct keeper *k, int argc, char **argv, struct err *e)
 			return -1;
 	if (ids_start(&k->ids, e) < 0 ||
 	    instance_start(&k->instance, k->ids.slots, k->ids.rootless, k->owner, e) < 0 ||
-	    settle(k, e) < 0 || make_init_fd(k, e) < 0)
+	    settle(k, e) < 0 || make_init_fd(k, e) < 0 || open_roots(k, e) < 0)
 		return -1;
 	cgroups_start(&k->cgroups, cgroup, k->ids.rootless, &k->instance);
 	return 0;

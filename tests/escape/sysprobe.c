@@ -190,10 +190,8 @@ static pid_t start_caller(const struct ctx *c, const struct probe *p, int *done)
 static int serve_caller(const struct ctx *c, int done)
 {
 	for (int asked = 0; asked <= ANSWERS_MAX;) {
-		struct pollfd fds[] = {
-			{ .fd = c->notify, .events = POLLIN },
-                        { .fd = done,      .events = POLLIN }
-		};
+		struct pollfd fds[] = { { .fd = c->notify, .events = POLLIN },
+					{ .fd = done, .events = POLLIN } };
 		int n = poll(fds, 2, ANSWER_MS);
 
 		if (n < 0 && errno == EINTR)

@@ -50,7 +50,7 @@ __attribute__((format(printf, 1, 2))) static void note(const char *format, ...)
 	va_end(args);
 }
 
-static _Noreturn void power_off(void)
+__attribute__((noreturn)) static void power_off(void)
 {
 	sync();
 	reboot(RB_POWER_OFF);
@@ -58,7 +58,7 @@ static _Noreturn void power_off(void)
 		pause();
 }
 
-static _Noreturn void die(const char *what)
+__attribute__((noreturn)) static void die(const char *what)
 {
 	note("%s: %s", what, strerror(errno));
 	power_off();
@@ -77,20 +77,18 @@ static char **read_strings(const char *path)
 	int fd = open(path, O_RDONLY | O_CLOEXEC);
 	if (fd < 0)
 		die(path);
-	size_t size = 0;
-	size_t room = 1 << 16;
-	char *text = malloc(room + 1);
-	for (;;) {
-		if (!text)
-			die("malloc");
-		ssize_t n = read(fd, text + size, room - size);
-		if (n < 0)
+	struct stat about;
+	if (fstat(fd, &about))
+		die(path);
+	size_t size = (size_t)about.st_size;
+	char *text = malloc(size + 1);
+	if (!text)
+		die("malloc");
+	for (size_t at = 0; at < size;) {
+		ssize_t n = read(fd, text + at, size - at);
+		if (n <= 0)
 			die(path);
-		if (n == 0)
-			break;
-		size += (size_t)n;
-		if (size == room)
-			text = realloc(text, (room *= 2) + 1);
+		at += (size_t)n;
 	}
 	close(fd);
 	text[size] = '\0';
@@ -120,9 +118,8 @@ static pid_t start(char **argv, char **env, const char *cwd, const int out[2], c
 	sigemptyset(&none);
 	sigprocmask(SIG_SETMASK, &none, NULL);
 	int null = open("/dev/null", O_RDONLY);
-	dup2(null, 0);
-	dup2(out[1], 1);
-	dup2(err[1], 2);
+	if (null < 0 || dup2(null, 0) < 0 || dup2(out[1], 1) < 0 || dup2(err[1], 2) < 0)
+		_exit(126);
 	close_range(3, ~0U, 0);
 	if (chdir(cwd)) {
 		dprintf(2, "guest: chdir '%s': %s\n", cwd, strerror(errno));
@@ -197,10 +194,10 @@ static void note_survivors(void)
 	while (proc && (entry = readdir(proc))) {
 		char path[300];
 		char line[4096] = "";
-		int pid = atoi(entry->d_name);
+		long pid = strtol(entry->d_name, NULL, 10);
 		if (pid <= 1)
 			continue;
-		snprintf(path, sizeof(path), "/proc/%d/cmdline", pid);
+		snprintf(path, sizeof(path), "/proc/%ld/cmdline", pid);
 		int fd = open(path, O_RDONLY | O_CLOEXEC);
 		ssize_t n = fd < 0 ? 0 : read(fd, line, sizeof(line) - 1);
 		if (fd >= 0)
@@ -209,7 +206,7 @@ static void note_survivors(void)
 			if (!line[i])
 				line[i] = ' ';
 		if (n > 0) // kernel threads have none
-			note("left over after the command: pid %d: %s", pid, line);
+			note("left over after the command: pid %ld: %s", pid, line);
 	}
 	if (proc)
 		closedir(proc);
