@@ -6,8 +6,10 @@ does that). A test that starts something in the background owns it until its end
 after the test is a leak, and fails it.
 """
 import ctypes
+import json
 import os
 import pathlib
+import select
 import subprocess
 import time
 
@@ -77,6 +79,90 @@ def box_python(run):
         return run("run", *options, "-", input=code.encode(), **kw)
 
     return call
+
+
+@pytest.fixture(scope="session")
+def box_json(run):
+    """box_json("print(1)", "--memory", "64M"): as box_python, and the object that --json prints.
+
+    Two keys are added: "status", the exit status, and "said", what came on standard error.
+    """
+
+    def call(code, *options, **kw):
+        done = run("run", "--json", *options, "-", input=code.encode(), **kw)
+        try:
+            result = json.loads(done.stdout)
+        except ValueError:
+            pytest.fail(f"no JSON: status {done.returncode}, {done.stdout[:2000]!r}, {done.stderr[:2000]!r}")
+        result["status"] = done.returncode
+        result["said"] = done.stderr.decode(errors="replace")
+        return result
+
+    return call
+
+
+@pytest.fixture
+def start(glovebox):
+    """start("run", "-c", CODE): the program in the background, as subprocess.Popen; ended with the test."""
+    started = []
+
+    def call(*args, **kw):
+        for stream in ("stdin", "stdout", "stderr"):
+            kw.setdefault(stream, subprocess.PIPE)
+        process = subprocess.Popen([str(glovebox), *map(str, args)], **kw)
+        started.append(process)
+        return process
+
+    yield call
+    for process in started:
+        if process.poll() is None:
+            process.terminate()
+        try:
+            process.wait(TIMEOUT_S)
+        except subprocess.TimeoutExpired:
+            process.kill()
+            process.wait()
+        for stream in (process.stdin, process.stdout, process.stderr):
+            if stream:
+                try:
+                    stream.close()
+                except OSError:
+                    pass
+
+
+class Neighbour:
+    """A box that squares the numbers it is given: alive as long as ask() returns."""
+
+    CODE = "import sys\nfor line in sys.stdin:\n    print(int(line) ** 2, flush=True)\n"
+
+    def __init__(self, process):
+        self.process = process
+        self.asked = 0
+
+    def ask(self):
+        self.asked += 1
+        self.process.stdin.write(b"%d\n" % self.asked)
+        self.process.stdin.flush()
+        if not select.select([self.process.stdout], [], [], TIMEOUT_S)[0]:
+            pytest.fail(f"a neighbour box did not answer for {TIMEOUT_S} s")
+        answer = self.process.stdout.readline()
+        if answer != b"%d\n" % self.asked ** 2:
+            pytest.fail(f"a neighbour box broke: {answer!r}, {self.process.stderr.read()!r}")
+
+    def end(self):
+        """It also ends as it should."""
+        self.process.stdin.close()
+        assert self.process.wait(TIMEOUT_S) == 0, self.process.stderr.read()
+
+
+@pytest.fixture
+def neighbour(start):
+    """A second box, in which a well-behaved program works while a test attacks."""
+    other = Neighbour(start("run", "--stdin", "--timeout", "0", "-c", Neighbour.CODE))
+    other.ask()
+    yield other
+    other.ask()
+    other.end()
 
 
 # --- nothing stays behind ------------------------------------------------------------------------------------

@@ -203,6 +203,7 @@ static int open_pipes(struct box *b, struct setup *s, int *ret_go, struct err *e
 	if (r < 0)
 		return err_set(e, ERR_SYS, -r, "make a socket");
 	b->control_fd = control[0];
+	(void)io_set_nonblock(b->control_fd, 1);
 	s->control_fd = control[1];
 	return 0;
 }
@@ -416,7 +417,7 @@ static void tell_end(struct keeper *k, struct box *b)
 		msg_put_u64(&m, b->id);
 		msg_put_u32(&m, (uint32_t)b->why);
 		n = box_figures_encode(&b->last, body + m.len, sizeof(body) - m.len);
-		(void)chan_send(k->gate_fd, EVENT_GONE, 0, body, m.len + (size_t)n, NULL, 0);
+		ops_tell(k, EVENT_GONE, 0, body, m.len + (size_t)n, NULL);
 	}
 }
 

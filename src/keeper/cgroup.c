@@ -291,7 +291,7 @@ static int set_limits(const struct cgroups *c, const struct box_cgroup *b, const
 	uint64_t quota = l->v[LIMIT_CPUS] * CPU_PERIOD_US / 1000;
 	int memfd = b->fd[CG_MEMORY], pidfd = b->fd[CG_PIDS], cpufd = b->fd[CG_CPU];
 
-	if ((c->have & 1u << CG_MEMORY) != 0) {
+	if ((c->have & 1u << CG_MEMORY) != 0 && !mutant_is("memory-limit")) {
 		if (c->version == 2) {
 			if (put(memfd, "memory.max", memory, e) < 0)
 				return -1;
@@ -307,9 +307,10 @@ static int set_limits(const struct cgroups *c, const struct box_cgroup *b, const
 			(void)put(memfd, "memory.memsw.limit_in_bytes", memory, &unused);
 		}
 	}
-	if ((c->have & 1u << CG_PIDS) != 0 && put(pidfd, "pids.max", pids, e) < 0)
+	if ((c->have & 1u << CG_PIDS) != 0 && !mutant_is("process-limit") &&
+	    put(pidfd, "pids.max", pids, e) < 0)
 		return -1;
-	if ((c->have & 1u << CG_CPU) == 0)
+	if ((c->have & 1u << CG_CPU) == 0 || mutant_is("cpu-limit"))
 		return 0;
 	if (c->version == 2)
 		return put(cpufd, "cpu.max", quota, e); /* the period is 100 ms by default */

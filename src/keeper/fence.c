@@ -28,6 +28,8 @@ int step_bounding(struct work *w)
 			     SECBIT_NO_CAP_AMBIENT_RAISE_LOCKED;
 
 	(void)w;
+	if (mutant_is("no-capabilities"))
+		return 0;
 	if (prctl(PR_SET_SECUREBITS, bits) < 0)
 		return -errno;
 	if (prctl(PR_CAP_AMBIENT, PR_CAP_AMBIENT_CLEAR_ALL, 0, 0, 0) < 0)

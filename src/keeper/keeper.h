@@ -194,8 +194,15 @@ uint64_t boxes_turn(struct keeper *k);
 
 /* One message of the gate. -1: the gate broke the protocol. */
 int ops_handle(struct keeper *k, struct chan_msg *m);
+void ops_tell(struct keeper *k, uint16_t type, uint64_t request, const void *body, size_t len,
+	      const int *fd);
 void ops_ok(struct keeper *k, uint64_t request, const void *body, size_t len, const int *fd);
 void ops_failed(struct keeper *k, uint64_t request, const struct err *e);
+
+/* --- main.c --- */
+
+/* The gate is gone or broke the protocol: end its boxes. */
+void keeper_drop_gate(struct keeper *k);
 
 /* --- mutants: a build that can leave a layer out, to see which test notices --- */
 

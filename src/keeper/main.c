@@ -89,6 +89,18 @@ static int settle(struct keeper *k, struct err *e)
 	return 0;
 }
 
+void keeper_drop_gate(struct keeper *k)
+{
+	if (k->gate_gone)
+		return;
+	k->gate_gone = true;
+	(void)epoll_ctl(k->epoll_fd, EPOLL_CTL_DEL, k->gate_fd, NULL);
+	fd_close(&k->gate_fd);
+	for (unsigned int i = 0; i < k->nboxes; i++)
+		if (k->boxes[i].state != BOX_FREE)
+			box_end(k, &k->boxes[i]);
+}
+
 static void gate_event(struct keeper *k)
 {
 	static struct chan_msg m;
@@ -98,13 +110,7 @@ static void gate_event(struct keeper *k)
 		return;
 	if (r > 0 && ops_handle(k, &m) == 0)
 		return;
-	/* Gone, or broke the protocol: this gate is no more. */
-	k->gate_gone = true;
-	(void)epoll_ctl(k->epoll_fd, EPOLL_CTL_DEL, k->gate_fd, NULL);
-	fd_close(&k->gate_fd);
-	for (unsigned int i = 0; i < k->nboxes; i++)
-		if (k->boxes[i].state != BOX_FREE)
-			box_end(k, &k->boxes[i]);
+	keeper_drop_gate(k);
 }
 
 static void children_event(struct keeper *k)
@@ -125,6 +131,7 @@ static void watch(struct keeper *k, int fd, uint64_t what)
 
 static void loop(struct keeper *k)
 {
+	(void)io_set_nonblock(k->gate_fd, 1);
 	watch(k, k->gate_fd, WATCH_GATE);
 	watch(k, k->children_fd, WATCH_CHILDREN);
 	for (;;) {

@@ -35,10 +35,18 @@ static const struct op ops[] = {
 #undef OP
 };
 
+void ops_tell(struct keeper *k, uint16_t type, uint64_t request, const void *body, size_t len,
+	      const int *fd)
+{
+	/* A gate that does not read is as good as dead; nobody waits for it. */
+	if (!k->gate_gone &&
+	    chan_send(k->gate_fd, type, request, body, len, fd, fd != NULL ? 1 : 0) < 0)
+		keeper_drop_gate(k);
+}
+
 void ops_ok(struct keeper *k, uint64_t request, const void *body, size_t len, const int *fd)
 {
-	if (!k->gate_gone)
-		(void)chan_send(k->gate_fd, REPLY_OK, request, body, len, fd, fd != NULL ? 1 : 0);
+	ops_tell(k, REPLY_OK, request, body, len, fd);
 }
 
 void ops_failed(struct keeper *k, uint64_t request, const struct err *e)
@@ -46,8 +54,8 @@ void ops_failed(struct keeper *k, uint64_t request, const struct err *e)
 	uint8_t body[ERR_TEXT + ERR_HINT + 32];
 	ptrdiff_t n = failed_encode(e, body, sizeof(body));
 
-	if (!k->gate_gone && n > 0)
-		(void)chan_send(k->gate_fd, REPLY_FAILED, request, body, (size_t)n, NULL, 0);
+	if (n > 0)
+		ops_tell(k, REPLY_FAILED, request, body, (size_t)n, NULL);
 }
 
 int ops_handle(struct keeper *k, struct chan_msg *m)

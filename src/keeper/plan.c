@@ -199,7 +199,9 @@ int step_rlimits(struct work *w)
 	};
 
 	for (unsigned int i = 0; i < ARRAY_LEN(rows); i++) {
-		int r = set_limit(rows[i].which, rows[i].soft, rows[i].hard);
+		int r = mutant_is("process-limit") && rows[i].which == RLIMIT_NPROC
+				? 0
+				: set_limit(rows[i].which, rows[i].soft, rows[i].hard);
 
 		if (r < 0) {
 			(void)snprintf(w->detail, sizeof(w->detail), "limit %d", rows[i].which);
@@ -242,8 +244,13 @@ int step_descriptors(struct work *w)
 	init = fcntl(s->init_fd, F_DUPFD, 10);
 	if (control < 0 || report < 0 || init < 0)
 		return -errno;
-	for (int i = 0; i < 3; i++)
-		(void)close(i);
+	/* Nothing that init opens may become 0, 1 or 2. */
+	for (int i = 0; i < 3; i++) {
+		int null = open("/dev/null", O_RDWR | O_CLOEXEC);
+
+		if (null < 0 || dup2(null, i) < 0)
+			return -errno;
+	}
 	if (dup2(control, 3) < 0 || dup3(report, 4, O_CLOEXEC) < 0 || dup3(init, 5, O_CLOEXEC) < 0)
 		return -errno;
 	s->control_fd = 3;

@@ -388,7 +388,8 @@ int step_proc(struct work *w)
 /* After everything that clones mounts: a detached mount counts as a mount namespace. */
 int step_counters(struct work *w)
 {
-	static const char *const none[] = { "user", "net", "mnt", "pid", "ipc", "uts", "cgroup", "time" };
+	static const char *const none[] = { "user", "net", "mnt",    "pid",
+					    "ipc",  "uts", "cgroup", "time" };
 	char path[64];
 	int r;
 
