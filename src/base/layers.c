@@ -3,11 +3,8 @@
 
 #include <string.h>
 
-#define REQUIRED true
-#define EXTRA    false
-
 static const struct layer_row rows[] = {
-#define LAYER(id, name, need, doc) [LAYER_##id] = { name, need, doc },
+#define LAYER(id, name, need, doc) [LAYER_##id] = { name, LAYER_##need, doc },
 #include "policy/layers.tbl"
 #undef LAYER
 };
@@ -25,12 +22,12 @@ int layer_find(const char *name)
 	return -1;
 }
 
-uint64_t layers_required(void)
+uint64_t layers_of(enum layer_need need)
 {
 	uint64_t set = 0;
 
 	for (int i = 0; i < LAYER_MAX; i++)
-		if (rows[i].required)
+		if (rows[i].need == need)
 			set |= LAYER_BIT(i);
 	return set;
 }

@@ -2,7 +2,6 @@
 /* The isolation layers of a box, from policy/layers.tbl. A set of them is a bit mask. */
 #pragma once
 
-#include <stdbool.h>
 #include <stdint.h>
 
 enum layer {
@@ -15,9 +14,11 @@ _Static_assert(LAYER_MAX <= 64, "a set of layers is 64 bits");
 
 #define LAYER_BIT(layer) ((uint64_t)1 << (layer))
 
+enum layer_need { LAYER_ALWAYS, LAYER_REQUIRED, LAYER_EXTRA };
+
 struct layer_row {
 	const char *name;
-	bool required;
+	enum layer_need need;
 	const char *doc;
 };
 
@@ -26,5 +27,5 @@ const struct layer_row *layer_row(enum layer layer);
 /* The layer of that name, or -1. */
 int layer_find(const char *name);
 
-/* Every layer that a box must have unless it is waived. */
-uint64_t layers_required(void);
+/* Every layer of that need. */
+uint64_t layers_of(enum layer_need need);

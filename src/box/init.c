@@ -16,6 +16,7 @@
 #include "base/clock.h"
 #include "base/own.h"
 #include "wire/chan.h"
+#include "wire/control.h"
 
 #include <signal.h>
 #include <stdlib.h>
@@ -108,6 +109,7 @@ static void settle(struct init *in)
 {
 	sigset_t chld;
 
+	(void)prctl(PR_SET_NAME, "init");
 	if (prctl(PR_SET_DUMPABLE, 0) < 0 || prctl(PR_SET_PDEATHSIG, SIGKILL) < 0)
 		_exit(1);
 	in->user = getuid(); /* the real one, see README.md */

@@ -20,11 +20,6 @@ enum {
 	REPLY_BYTES = 65536,
 };
 
-/* Messages on the control socket, from the keeper. */
-enum control_type {
-	CONTROL_GATE = 1, /* one descriptor: the stream of a new gate */
-};
-
 enum watch { /* what an epoll event speaks of; upper half of its data */
 	     WATCH_CONTROL,
 	     WATCH_CHILDREN,

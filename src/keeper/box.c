@@ -12,6 +12,7 @@
 #include "base/clock.h"
 #include "base/io.h"
 #include "base/own.h"
+#include "wire/control.h"
 #include "wire/msg.h"
 
 #include <fcntl.h>
@@ -25,8 +26,6 @@
 #include <sys/socket.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
-
-enum { CONTROL_GATE = 1 }; /* as init.h has it */
 
 struct box *box_find(struct keeper *k, uint64_t id)
 {
@@ -107,7 +106,7 @@ static void add_reason(struct err *e, const char *why)
 
 static int check_layers(const struct keeper *k, uint64_t layers, uint64_t waived, struct err *e)
 {
-	uint64_t missing = layers_required() & ~layers & ~waived;
+	uint64_t missing = layers_of(LAYER_REQUIRED) & ~layers & ~waived;
 	char names[256] = "";
 
 	if (missing == 0)
@@ -211,7 +210,6 @@ static int open_pipes(struct box *b, struct setup *s, int *ret_go, struct err *e
 static int box_start(struct keeper *k, struct box *b, const struct box_request *q, struct setup *s,
 		     struct err *e)
 {
-	struct epoll_event ev = { .events = EPOLLIN, .data.u64 = b->number + 16 };
 	own_fd go = -1;
 	int r;
 
@@ -231,7 +229,8 @@ static int box_start(struct keeper *k, struct box *b, const struct box_request *
 			return err_set(e, ERR_SYS, -r, "map the ids of a box");
 	}
 	(void)io_set_nonblock(b->report_fd, 1);
-	(void)epoll_ctl(k->epoll_fd, EPOLL_CTL_ADD, b->report_fd, &ev);
+	keeper_watch(k, b->report_fd, WATCH_REPORTS + b->number);
+	keeper_watch(k, b->control_fd, WATCH_CONTROLS + b->number);
 	r = io_write_all(go, "g", 1);
 	return r < 0 ? err_set(e, ERR_SYS, -r, "start the plan of a box") : 0;
 }
@@ -288,16 +287,36 @@ int box_new(struct keeper *k, const struct box_request *q, uint64_t request, str
 
 /* --- the plan's report ----------------------------------------------------------------------- */
 
+/* A failed step whose layer may be waived is a missing layer; any other is our trouble. */
+static void explain(const struct plan_report *r, struct err *e)
+{
+	static const enum layer layer_of[] = {
+#define STEP(id, layer, doc) LAYER_##layer,
+#include "policy/plan.tbl"
+#undef STEP
+	};
+	const struct layer_row *row;
+
+	if (r->failed == 0 || r->step >= PLAN_STEPS) {
+		(void)err_set(e, ERR_SYS, 0, "make a box: its first process ended");
+		return;
+	}
+	row = layer_row(layer_of[r->step]);
+	(void)err_set(e, row->need == LAYER_ALWAYS ? ERR_SYS : ERR_LAYER, r->error,
+		      "make a box, step '%s'%s%s", plan_step_str(r->step),
+		      r->detail[0] != '\0' ? " at " : "", r->detail);
+	if (row->need != LAYER_ALWAYS)
+		(void)err_hint(e,
+			       "this box would lack %s: 'glovebox doctor' says how to get it; "
+			       "'--accept-missing %s' does without",
+			       row->name, row->name);
+}
+
 static void setup_failed(struct keeper *k, struct box *b, const struct plan_report *r)
 {
 	struct err e;
 
-	if (r->failed != 0)
-		(void)err_set(&e, ERR_SYS, r->error, "make a box, step '%s'%s%s",
-			      plan_step_str(r->step), r->detail[0] != '\0' ? " at " : "",
-			      r->detail);
-	else
-		(void)err_set(&e, ERR_SYS, 0, "make a box: its first process ended");
+	explain(r, &e);
 	ops_failed(k, b->request, &e);
 	b->request = 0;
 	b->asked_to_end = true;
@@ -348,6 +367,23 @@ void box_report_event(struct keeper *k, struct box *b)
 		setup_done(k, b);
 	else
 		setup_failed(k, b, &r);
+}
+
+void box_control_event(struct keeper *k, struct box *b)
+{
+	static struct chan_msg m;
+	int r = chan_recv(b->control_fd, &m);
+
+	if (r == -EAGAIN || r == -EINTR)
+		return;
+	if (r > 0 && m.type == CONTROL_PROC_WANT && m.nfds == 0 && b->state == BOX_SETUP) {
+		proc_help(b);
+		return;
+	}
+	/* init never speaks here: its end, or what only a hostile one would say. */
+	if (r > 0)
+		chan_msg_close(&m);
+	(void)epoll_ctl(k->epoll_fd, EPOLL_CTL_DEL, b->control_fd, NULL);
 }
 
 int box_attach(struct box *b, int *ret_fd, struct err *e)

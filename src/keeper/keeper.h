@@ -185,6 +185,8 @@ void box_end(struct keeper *k, struct box *b);
 void box_figures(const struct keeper *k, const struct box *b, struct box_figures *f);
 /* The plan reported, or ended. */
 void box_report_event(struct keeper *k, struct box *b);
+/* The plan asks for help. */
+void box_control_event(struct keeper *k, struct box *b);
 /* Its first process ended. */
 void boxes_reap(struct keeper *k);
 /* End what is over its deadline, finish what is ending; when to look again. */
@@ -199,7 +201,22 @@ void ops_tell(struct keeper *k, uint16_t type, uint64_t request, const void *bod
 void ops_ok(struct keeper *k, uint64_t request, const void *body, size_t len, const int *fd);
 void ops_failed(struct keeper *k, uint64_t request, const struct err *e);
 
+/* --- proc.c --- */
+
+/* Mount /proc for a box that may not, by a process that enters its pid namespace; the answer goes to
+ * the box's plan. Does not wait. */
+void proc_help(const struct box *b);
+
 /* --- main.c --- */
+
+enum { /* what an event speaks of */
+       WATCH_GATE,
+       WATCH_CHILDREN,
+       WATCH_REPORTS = 16, /* plus number of the box */
+       WATCH_CONTROLS = WATCH_REPORTS + BOXES_MAX,
+};
+
+void keeper_watch(struct keeper *k, int fd, uint64_t what);
 
 /* The gate is gone or broke the protocol: end its boxes. */
 void keeper_drop_gate(struct keeper *k);

@@ -30,8 +30,6 @@
 
 extern const char glovebox_init_start[], glovebox_init_end[];
 
-enum { WATCH_GATE, WATCH_CHILDREN, WATCH_BOXES = 16 };
-
 /* init as a file that exists nowhere, cannot be changed, and cannot be read by who executes it:
  * the last makes it non-dumpable from its first instruction. */
 static int make_init_fd(struct keeper *k, struct err *e)
@@ -122,18 +120,37 @@ static void children_event(struct keeper *k)
 	boxes_reap(k);
 }
 
-static void watch(struct keeper *k, int fd, uint64_t what)
+void keeper_watch(struct keeper *k, int fd, uint64_t what)
 {
 	struct epoll_event ev = { .events = EPOLLIN, .data.u64 = what };
 
 	(void)epoll_ctl(k->epoll_fd, EPOLL_CTL_ADD, fd, &ev);
 }
 
+static void dispatch(struct keeper *k, uint64_t what)
+{
+	if (what == WATCH_GATE) {
+		gate_event(k);
+	} else if (what == WATCH_CHILDREN) {
+		children_event(k);
+	} else if (what >= WATCH_CONTROLS) {
+		struct box *b = &k->boxes[what - WATCH_CONTROLS];
+
+		if (b->state != BOX_FREE && b->control_fd >= 0)
+			box_control_event(k, b);
+	} else {
+		struct box *b = &k->boxes[what - WATCH_REPORTS];
+
+		if (b->state != BOX_FREE && b->report_fd >= 0)
+			box_report_event(k, b);
+	}
+}
+
 static void loop(struct keeper *k)
 {
 	(void)io_set_nonblock(k->gate_fd, 1);
-	watch(k, k->gate_fd, WATCH_GATE);
-	watch(k, k->children_fd, WATCH_CHILDREN);
+	keeper_watch(k, k->gate_fd, WATCH_GATE);
+	keeper_watch(k, k->children_fd, WATCH_CHILDREN);
 	for (;;) {
 		struct epoll_event events[32];
 		uint64_t deadline = boxes_turn(k);
@@ -143,17 +160,8 @@ static void loop(struct keeper *k)
 			return;
 		n = epoll_wait(k->epoll_fd, events, (int)ARRAY_LEN(events),
 			       clock_poll_ms(deadline));
-		for (int i = 0; i < n; i++) {
-			uint64_t what = events[i].data.u64;
-
-			if (what == WATCH_GATE)
-				gate_event(k);
-			else if (what == WATCH_CHILDREN)
-				children_event(k);
-			else if (what - WATCH_BOXES < BOXES_MAX &&
-				 k->boxes[what - WATCH_BOXES].report_fd >= 0)
-				box_report_event(k, &k->boxes[what - WATCH_BOXES]);
-		}
+		for (int i = 0; i < n; i++)
+			dispatch(k, events[i].data.u64);
 	}
 }
 

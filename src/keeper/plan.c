@@ -62,7 +62,7 @@ static _Noreturn void give_up(const struct work *w, struct plan_report *r, unsig
 /* May the box do without this layer? */
 static bool may_miss(const struct setup *s, enum layer layer)
 {
-	return !layer_row(layer)->required || (s->waived & LAYER_BIT(layer)) != 0;
+	return layer_row(layer)->need == LAYER_EXTRA || (s->waived & LAYER_BIT(layer)) != 0;
 }
 
 _Noreturn void plan_run(struct setup *s)

@@ -11,6 +11,8 @@
 
 #include "base/io.h"
 #include "base/own.h"
+#include "wire/chan.h"
+#include "wire/control.h"
 
 #include <fcntl.h>
 #include <linux/magic.h>
@@ -368,6 +370,20 @@ int step_devices(struct work *w)
 	return 0;
 }
 
+/* Ask the keeper for what this namespace may not do. */
+static int ask_for_proc(const struct work *w)
+{
+	static struct chan_msg m;
+	int r = chan_send(w->s->control_fd, CONTROL_PROC_WANT, 0, NULL, 0, NULL, 0);
+
+	if (r == 0)
+		r = chan_recv(w->s->control_fd, &m);
+	if (r > 0 && m.type == CONTROL_PROC && m.nfds == 1)
+		return m.fds[0];
+	errno = EPERM;
+	return -1;
+}
+
 int step_proc(struct work *w)
 {
 	static const char *const options[] = { NULL };
@@ -375,6 +391,8 @@ int step_proc(struct work *w)
 
 	w->proc_fd =
 		new_fs("proc", options, MOUNT_ATTR_NOSUID | MOUNT_ATTR_NODEV | MOUNT_ATTR_NOEXEC);
+	if (w->proc_fd < 0 && errno == EPERM)
+		w->proc_fd = ask_for_proc(w);
 	if (w->proc_fd < 0 || place(w->proc_fd, w->root_fd, "proc") < 0)
 		return fail_at(w, "proc");
 	if (fstatfs(w->proc_fd, &fs) < 0 || fs.f_type != PROC_SUPER_MAGIC) {
@@ -449,8 +467,10 @@ static int cover(struct work *w, unsigned int i)
 
 int step_masks(struct work *w)
 {
-	int r = w->proc_fd < 0 ? -ENOENT : 0;
+	int r = 0;
 
+	if (w->proc_fd < 0)
+		return 0; /* nothing is there that would need a mask */
 	for (unsigned int i = 0; i < ARRAY_LEN(masks) && r == 0; i++)
 		r = cover(w, i);
 	return r;

@@ -39,8 +39,8 @@ static int check_request(const struct box_request *q, struct err *e)
 
 	if ((q->flags & ~(uint32_t)BOX_FLAGS_ALL) != 0)
 		return err_set(e, ERR_PROTO, 0, "unknown flag of a box");
-	if ((q->waived & ~((LAYER_BIT(LAYER_MAX - 1) << 1) - 1)) != 0)
-		return err_set(e, ERR_PROTO, 0, "unknown layer of a box");
+	if ((q->waived & ~layers_of(LAYER_REQUIRED) & ~layers_of(LAYER_EXTRA)) != 0)
+		return err_set(e, ERR_PROTO, 0, "a layer waived that no box is without");
 	if (limits_check(&q->limits, &bad) < 0)
 		return err_set(e, ERR_INPUT, 0, "limit '%s' is out of range", limit_row(bad)->key);
 	for (unsigned int i = 0; i < q->nmounts; i++) {

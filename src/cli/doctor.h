@@ -1,0 +1,131 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * `glovebox doctor`: what this machine offers, and how to get the rest.
+ *
+ * doctor.c has the table of checks and goes through it; doctor_machine.c finds out once what many
+ * checks ask; doctor_probe.c tries things in a child; doctor_ns.c, _ids.c, _files.c, _fence.c,
+ * _cgroup.c and _host.c are the checks by subject; doctor_report.c says what was found.
+ *
+ * A check looks and never changes anything: what has to be tried is tried in a child process.
+ */
+#pragma once
+
+#include "base/err.h"
+#include "base/layers.h"
+#include "wire/ops.h"
+
+#include <limits.h>
+#include <stdbool.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+enum check_status {
+	CHECK_OK,
+	CHECK_NOTE,    /* worth knowing; a default box does without */
+	CHECK_MISSING, /* a default box, or Python in it, does not do without */
+	CHECK_STATUS_MAX,
+};
+
+const char *check_status_str(enum check_status s);
+
+/* What a check found. A fresh one is ok and says nothing. */
+struct finding {
+	enum check_status status;
+	char detail[512];
+	char fix[1024]; /* "": that of the check's row */
+};
+
+/* How a container is to be started so that boxes can be made in it. */
+struct container {
+	const char *name;
+	const char *seccomp; /* user namespaces are let through */
+	const char *apparmor;
+	const char *proc;   /* its /proc is whole */
+	const char *cgroup; /* its cgroup can be written to */
+};
+
+/* Why a step in a child failed. */
+struct probe {
+	int error;   /* errno; 0: all went well */
+	char at[64]; /* which step */
+};
+
+enum { PYTHON_VERSION_MAX = 32, PACKAGES_MAX = 64 };
+
+/* What the checks share. */
+struct machine {
+	uid_t uid;
+	bool root;       /* effective uid 0 */
+	bool privileged; /* root as the keeper understands it: may map ids and make namespaces */
+	bool no_new_privs;
+	bool seccomp;    /* a filter is on us already */
+	uint64_t caps;   /* effective capabilities */
+	bool outer;      /* in the first user namespace of the machine */
+	const struct container *container; /* NULL: none that we know */
+	char seen_by[64];                  /* how the container was recognised */
+	char exe[PATH_MAX];                /* this program */
+	struct probe userns;               /* can a user namespace be made */
+	char python[PYTHON_VERSION_MAX];   /* version of /usr/bin/python3; "": none */
+	uint64_t no_package;               /* bit i: package i of python_packages() is missing */
+	/* the box that was really made */
+	bool made;
+	struct box_info box;
+	struct err error; /* why not */
+};
+
+struct check {
+	const char *section;
+	const char *name;
+	uint64_t layers; /* what it is needed for */
+	void (*run)(const struct machine *m, const struct check *c, struct finding *f);
+	unsigned long arg;
+	const char *fix; /* for a problem without a more exact one; NULL: none */
+};
+
+/* doctor_report.c */
+void report_human(const struct machine *m, const struct check *rows, const struct finding *found,
+		  unsigned int n);
+void report_json(const struct machine *m, const struct check *rows, const struct finding *found,
+		 unsigned int n);
+/* Fill a finding. */
+void found(struct finding *f, enum check_status s, const char *fmt, ...)
+	__attribute__((format(printf, 3, 4)));
+void fix_by(struct finding *f, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
+
+/* doctor_machine.c */
+void machine_look(struct machine *m);
+/* The number in a file of /proc/sys, or a default where there is none. */
+uint64_t sysctl_u64(const char *name, uint64_t otherwise);
+bool machine_has_cap(const struct machine *m, unsigned int cap);
+struct package {
+	const char *module, *deb;
+};
+const struct package *python_packages(unsigned int *ret_n);
+
+/* doctor_probe.c */
+/* Run fn in a child with a deadline. fn returns 0 or -errno, and names its steps in p->at. */
+struct probe probe_run(int (*fn)(struct probe *p, const void *arg), const void *arg);
+/* For fn: name the step that comes now. */
+void probe_at(struct probe *p, const char *step);
+/* For fn: be root of a user namespace of its own, with further namespaces. 0 or -errno. */
+int probe_namespace(struct probe *p, int flags);
+/* For fn: go on in a child, which is the first process of a pid namespace just made. */
+int probe_fork(struct probe *p, int (*fn)(struct probe *p, const void *arg), const void *arg);
+
+/* The checks. */
+#define CHECKS(X)                                                                               \
+	X(caller) X(container) X(kernel) X(user_namespace) X(namespace) X(counters) X(own_uids) \
+	X(session) X(mounts) X(own_proc) X(devices) X(idmapped) X(overlay) X(no_caps) X(nnp)    \
+	X(seccomp) X(landlock) X(landlock_scope) X(memory_file) X(cgroup) X(swap)               \
+	X(oom_shield) X(rlimits) X(pid_max) X(inotify) X(overcommit) X(memory) X(disk)          \
+	X(python) X(packages) X(nft)
+#define X(name) \
+	void check_##name(const struct machine *m, const struct check *c, struct finding *f);
+CHECKS(X)
+#undef X
+
+/* A kernel parameter, on a machine that boots by GRUB. */
+#define FIX_PARAMETER(text)                                                              \
+	"sudo sed -i 's/^GRUB_CMDLINE_LINUX=\"/&" text " /' /etc/default/grub && sudo " \
+	"update-grub && sudo reboot"
+#define FIX_KERNEL "sudo apt update && sudo apt full-upgrade && sudo reboot"

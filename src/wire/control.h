@@ -1,0 +1,12 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The control socket between the keeper and the first process of a box, which becomes its init.
+ * Messages are those of wire/chan.h. Its end of file means that the other side is gone.
+ */
+#pragma once
+
+enum control_type {
+	CONTROL_GATE = 1,  /* keeper -> init, one descriptor: the stream of a new gate */
+	CONTROL_PROC_WANT, /* plan -> keeper: I may not mount /proc, can you? */
+	CONTROL_PROC,      /* keeper -> plan: a detached /proc of the box as descriptor, or none */
+};

@@ -1,0 +1,255 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Who is measured: one row per peer, with the flags it is called with.
+
+A peer is anything with a name, `missing(ctx)` (why it cannot take part, or None) and `open(ctx, work)`, which
+returns something with `once()`, `shown` (how it was called, for the report) and `close()`. The peers here are
+commands; one that is a request to a running server is another class with the same three.
+"""
+import dataclasses
+import json
+import os
+import pathlib
+import shlex
+import typing
+
+from . import launch
+
+PYTHON = "/usr/bin/python3"
+BASH = "/bin/bash"
+
+# What the OCI runtimes and bwrap show of the host, as Glovebox does (policy/root.tbl).
+SHOWN = ["/usr", "/etc/alternatives", "/etc/ld.so.cache", "/etc/ssl", "/etc/python3", "/etc/python3.11",
+         "/etc/localtime"]
+LINKS = ["/bin", "/sbin", "/lib", "/lib64"]
+
+
+@dataclasses.dataclass(frozen=True)
+class Work:
+    """What is run: Python or shell text, and what it must print. None: its output is not kept."""
+
+    language: str
+    text: str
+    expect: bytes | None = b""
+
+    def argv(self, *options):
+        return [PYTHON if self.language == "python" else BASH, *options, "-c", self.text]
+
+
+class Opened:
+    """A command, ready to be run any number of times."""
+
+    def __init__(self, command, prepare, shown):
+        self.command, self.prepare, self.shown = command, prepare, shown
+        self.launcher = launch.Launcher(prepare)
+
+    def once(self):
+        return self.launcher.call(launch.once, self.command)
+
+    def close(self):
+        self.launcher.close()
+
+
+@dataclasses.dataclass(frozen=True)
+class CommandPeer:
+    name: str
+    program: str
+    holds: str
+    command: typing.Callable
+    version: tuple = ("--version",)
+    root: bool = False
+    prepare: typing.Callable = lambda ctx: None
+
+    def path(self, ctx):
+        return str(ctx.glovebox) if self.program == "glovebox" else self.program
+
+    def missing(self, ctx):
+        if not os.access(self.path(ctx), os.X_OK):
+            return "not installed"
+        if self.root and os.geteuid() != 0:
+            return "needs root"
+        return None
+
+    def open(self, ctx, work):
+        command = self.command(self, ctx, work)
+        shown = " | ".join(shlex.join(argv) for argv in command.stages)
+        return Opened(command, self.prepare(ctx), ctx.shown(shown))
+
+
+# --- the commands -------------------------------------------------------------------------------------------
+
+
+def bare(*options):
+    def command(peer, _ctx, work):
+        argv = work.argv(*options)
+        return launch.Command([[peer.program, *argv[1:]]], work.expect)
+
+    return command
+
+
+def bwrap_argv(peer, work):
+    argv = [peer.program, "--unshare-all", "--die-with-parent", "--new-session", "--cap-drop", "ALL",
+            "--uid", "65532", "--gid", "65532", "--hostname", "box"]
+    for path in SHOWN:
+        argv += ["--ro-bind-try", path, path]
+    for link in LINKS:
+        if os.path.islink(link):
+            argv += ["--symlink", os.readlink(link), link]
+        else:
+            argv += ["--ro-bind-try", link, link]
+    argv += ["--proc", "/proc", "--dev", "/dev", "--tmpfs", "/tmp", "--tmpfs", "/workspace",
+             "--chdir", "/workspace", "--"]
+    return argv + work.argv()
+
+
+def bwrap(peer, _ctx, work):
+    return launch.Command([bwrap_argv(peer, work)], work.expect)
+
+
+def glovebox(*options):
+    def command(peer, ctx, work):
+        shell = ["--shell"] if work.language == "shell" else []
+        argv = [peer.path(ctx), "run", *options, *shell, "-c", work.text]
+        return launch.Command([argv], work.expect, capture="--json" in options)
+
+    return command
+
+
+def to_cat(inner):
+    """The same through a pipe to cat."""
+    def command(peer, ctx, work):
+        made = inner(peer, ctx, work)
+        return dataclasses.replace(made, stages=[*made.stages, ["/usr/bin/cat"]])
+
+    return command
+
+
+# --- OCI bundles --------------------------------------------------------------------------------------------
+
+
+def oci_spec(work, cgroup):
+    """A container with what a box has of namespaces, tree, limits and ids. No seccomp filter, no Landlock, no
+    user namespace: that is less than a box has, so their figures are rather too good."""
+    def tmpfs(path, size):
+        return {"destination": path, "type": "tmpfs", "source": "tmpfs",
+                "options": ["nosuid", "nodev", "mode=1777", f"size={size}"]}
+
+    mounts = [
+        {"destination": "/proc", "type": "proc", "source": "proc", "options": ["nosuid", "noexec", "nodev"]},
+        {"destination": "/dev", "type": "tmpfs", "source": "tmpfs",
+         "options": ["nosuid", "strictatime", "mode=755", "size=64k"]},
+        {"destination": "/dev/pts", "type": "devpts", "source": "devpts",
+         "options": ["nosuid", "noexec", "newinstance", "ptmxmode=0666", "mode=0620"]},
+        tmpfs("/dev/shm", "64m"), tmpfs("/tmp", "128m"), tmpfs("/workspace", "512m"),
+    ]
+    mounts += [{"destination": path, "type": "bind", "source": path,
+                "options": ["rbind", "ro", "nosuid", "nodev"]}
+               for path in SHOWN + [link for link in LINKS if not os.path.islink(link)]
+               if os.path.exists(path)]
+    namespaces = ["pid", "network", "ipc", "uts", "mount"] + (["cgroup"] if cgroup else [])
+    linux = {
+        "namespaces": [{"type": kind} for kind in namespaces],
+        "maskedPaths": ["/proc/acpi", "/proc/kcore", "/proc/keys", "/proc/timer_list", "/proc/scsi"],
+        "readonlyPaths": ["/proc/bus", "/proc/fs", "/proc/irq", "/proc/sys", "/proc/sysrq-trigger"],
+    }
+    if cgroup:
+        linux["resources"] = {"memory": {"limit": 1 << 30}, "pids": {"limit": 256},
+                              "cpu": {"quota": 200000, "period": 100000}}
+    return {
+        "ociVersion": "1.0.2",
+        "process": {
+            "terminal": False, "user": {"uid": 65532, "gid": 65532}, "args": work.argv(),
+            "env": [f"{key}={value}" for key, value in launch.ENVIRONMENT.items()], "cwd": "/workspace",
+            "noNewPrivileges": True,
+            "capabilities": {kind: [] for kind in ("bounding", "effective", "permitted", "ambient")},
+            "rlimits": [{"type": "RLIMIT_NOFILE", "hard": 1024, "soft": 1024}],
+        },
+        "root": {"path": "rootfs", "readonly": True},
+        "hostname": "box",
+        "mounts": mounts,
+        "linux": linux,
+    }
+
+
+def make_bundle(folder, spec):
+    rootfs = folder / "rootfs"
+    for mount in spec["mounts"]:
+        place = rootfs / mount["destination"].lstrip("/")
+        if mount["type"] == "bind" and not os.path.isdir(mount["source"]):
+            place.parent.mkdir(parents=True, exist_ok=True)
+            place.touch()
+        else:
+            place.mkdir(parents=True, exist_ok=True)
+    for link in LINKS:
+        if os.path.islink(link):
+            (rootfs / link.lstrip("/")).symlink_to(os.readlink(link))
+    (folder / "config.json").write_text(json.dumps(spec, indent=1))
+    return folder
+
+
+def oci(options=lambda ctx, peer: [], cgroup=True):
+    def command(peer, ctx, work):
+        bundle = make_bundle(ctx.folder(f"bundle-{peer.name}"), oci_spec(work, cgroup))
+        state = ctx.temp / f"state-{peer.name}"
+        common = [peer.program, "--root", str(state), *options(ctx, peer)]
+        return launch.Command([[*common, "run", "--bundle", str(bundle), "{id}"]], work.expect,
+                              cleanup=[*common, "delete", "--force", "{id}"])
+
+    return command
+
+
+def runsc_options(ctx, peer):
+    return [f"--platform={runsc_platform(ctx, peer)}", "--network=none", "--ignore-cgroups"]
+
+
+def runsc_platform(ctx, peer):
+    """The best platform of gVisor that works here: newest first, each tried with a short patience."""
+    if peer.name not in ctx.found:
+        work = Work("shell", "echo works", b"works\n")
+        for platform in ("systrap", "kvm", "ptrace"):
+            def options(_ctx, _peer, name=platform):
+                return [f"--platform={name}", "--network=none", "--ignore-cgroups"]
+
+            command = oci(options)(peer, ctx, work)
+            launcher = launch.Launcher()
+            run = launcher.call(launch.once, command, 8)
+            launcher.close()
+            ctx.note(f"runsc --platform={platform}: {run.error or 'works'}")
+            ctx.found[peer.name] = platform
+            if run.error is None:
+                break
+    return ctx.found[peer.name]
+
+
+def hide_unified(ctx):
+    if pathlib.Path("/sys/fs/cgroup/unified/cgroup.procs").exists():
+        ctx.note("crun ran in a mount namespace without /sys/fs/cgroup/unified: crun 1.8 refuses hybrid cgroups")
+        return launch.hide_unified_cgroup
+    return None
+
+
+# --- the table ----------------------------------------------------------------------------------------------
+
+NAMESPACES = "namespaces, no limits, no seccomp"
+RUNTIME = "namespaces, cgroup limits, no seccomp, no user namespace"
+
+_ROWS = [
+    #           name              program              what it keeps in                  how it is called
+    CommandPeer("python3",        PYTHON,              "nothing",                        bare()),
+    CommandPeer("python3 -I -S",  PYTHON,              "nothing",                        bare("-I", "-S")),
+    CommandPeer("bash",           BASH,                "nothing",                        bare()),
+    CommandPeer("sh",             "/bin/sh",           "nothing",                        bare(), ()),
+    CommandPeer("bwrap",          "/usr/bin/bwrap",    NAMESPACES,                       bwrap),
+    CommandPeer("crun",           "/usr/bin/crun",     RUNTIME,                          oci(), root=True,
+                prepare=hide_unified),
+    CommandPeer("runc",           "/usr/sbin/runc",    RUNTIME,                          oci(), root=True),
+    CommandPeer("runsc",          "/usr/bin/runsc",    "a kernel in user space, no limits",
+                oci(runsc_options), root=True),
+    CommandPeer("glovebox",       "glovebox",          "all layers of `glovebox doctor`", glovebox()),
+    CommandPeer("glovebox --json", "glovebox",         "all layers of `glovebox doctor`", glovebox("--json")),
+    CommandPeer("python3 | cat",  PYTHON,              "nothing",                        to_cat(bare())),
+    CommandPeer("bwrap | cat",    "/usr/bin/bwrap",    NAMESPACES,                       to_cat(bwrap)),
+    CommandPeer("glovebox --output-limit 0", "glovebox", "all layers of `glovebox doctor`",
+                glovebox("--output-limit", "0")),
+    CommandPeer("glovebox --stdin", "glovebox",        "all layers of `glovebox doctor`", glovebox("--stdin")),
+]
+PEERS = {peer.name: peer for peer in _ROWS}

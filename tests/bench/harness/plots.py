@@ -1,0 +1,83 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Pictures of the results, where matplotlib is installed. Imported after the last measurement."""
+import re
+
+GLOVEBOX, OTHERS = "#1f6f8b", "#b8b8b8"
+
+
+def draw(results, folder):
+    """Writes one picture per case and returns their names. Raises ImportError without matplotlib."""
+    import matplotlib
+    matplotlib.use("Agg")
+    from matplotlib import pyplot
+
+    mark = " (quick run)" if results["quick"] else ""
+    names = []
+    for case in results["cases"]:
+        rows = [r for r in case["rows"] if r["p50"] is not None]
+        if not rows:
+            continue
+        name = re.sub(r"\W+", "-", f"{case['group']}-{case['name']}") + ".png"
+        if case["kind"] == "plan":
+            figure = steps(pyplot, rows)
+        else:
+            figure = bars(pyplot, rows)
+        title = re.sub(r"[`*]", "", case["what"])
+        figure.suptitle(f"{case['group']}: {title}{mark}", fontsize=10)
+        figure.savefig(folder / name, dpi=120, bbox_inches="tight")
+        pyplot.close(figure)
+        names.append(name)
+    return names
+
+
+def bars(pyplot, rows):
+    """p50 as a bar, whiskers down to the minimum and up to p95; one panel per unit."""
+    units = list(dict.fromkeys(r["unit"] for r in rows))
+    figure, axes = pyplot.subplots(len(units), 1, squeeze=False,
+                                   figsize=(8, sum(0.6 + 0.35 * sum(r["unit"] == u for r in rows) for u in units)))
+    for axis, unit in zip(axes[:, 0], units):
+        part = [r for r in rows if r["unit"] == unit][::-1]
+        several = len({r["figure"] for r in part}) > 1
+        labels = [f"{r['peer']}, {r['figure']}" if several else r["peer"] for r in part]
+        values = [r["p50"] for r in part]
+        spread = [[r["p50"] - r["min"] for r in part], [max(0, r["p95"] - r["p50"]) for r in part]]
+        colours = [GLOVEBOX if r["peer"].startswith("glovebox") else OTHERS for r in part]
+        axis.barh(labels, values, xerr=spread, color=colours, ecolor="#555555", capsize=2)
+        right = max(r["p95"] for r in part)
+        axis.set_xlim(0, right * 1.18)
+        for y, row in enumerate(part):
+            axis.text(row["p95"] + right * 0.015, y, f"{row['p50']:.4g}", va="center", fontsize=8)
+        axis.set_xlabel(f"{unit}: p50, min to p95")
+        axis.spines[["top", "right"]].set_visible(False)
+    figure.tight_layout()
+    return figure
+
+
+def steps(pyplot, rows):
+    """Two stacked bars: the steps of the plan, and the whole run that they are part of. Means, because
+    means add up and medians do not."""
+    around = {r["figure"]: r["mean"] for r in rows if r["figure"].startswith("(")}
+    parts = sorted(((r["figure"], r["mean"]) for r in rows if not r["figure"].startswith("(")),
+                   key=lambda p: -p[1])
+    total = sum(value for _, value in parts) or 1
+    big = [p for p in parts if p[1] >= total * 0.02]
+    rest = [p for p in parts if p[1] < total * 0.02]
+    if rest:
+        big.append((f"{len(rest)} smaller steps", sum(value for _, value in rest)))
+    if "(set-up: between the steps)" in around:
+        big.append(("between the steps", max(0, around["(set-up: between the steps)"])))
+    whole = [("set-up", around.get("(set-up: all)", total)), ("program", around.get("(program)", 0)),
+             ("command line, keeper, end of the box", around.get("(command line, keeper, end of the box)", 0))]
+    figure, axes = pyplot.subplots(2, 1, figsize=(10, 4.6))
+    colours = pyplot.get_cmap("tab20").colors
+    for axis, bar, label in ((axes[0], big, "set-up of a box"), (axes[1], whole, "one shot, end to end")):
+        left = 0
+        for number, (name, value) in enumerate(bar):
+            axis.barh([label], [value], left=left, color=colours[number % len(colours)],
+                      label=f"{name} {value:.0f}")
+            left += value
+        axis.set_xlabel("µs, mean")
+        axis.legend(loc="upper center", bbox_to_anchor=(0.5, -0.38), ncol=4, fontsize=7, frameon=False)
+        axis.spines[["top", "right"]].set_visible(False)
+    figure.tight_layout()
+    return figure

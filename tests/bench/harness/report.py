@@ -1,0 +1,102 @@
+# SPDX-License-Identifier: Apache-2.0
+"""results.json becomes table.md. Pure: what goes in is the results, what comes out is text."""
+import re
+
+STEP = re.compile(r'^STEP\((\w+),\s*\w+,\s*"(.*)"\)', re.M)
+COLUMNS = ("p50", "p95", "p99", "min", "mean")
+
+
+def number(value):
+    if value is None:
+        return "–"
+    size = abs(value)
+    return f"{value:.2f}" if size < 10 else f"{value:.1f}" if size < 100 else f"{value:.0f}"
+
+
+def table(head, rows):
+    lines = ["| " + " | ".join(head) + " |", "|---" + "|---:" * (len(head) - 1) + "|"]
+    # A bar inside a cell would end it.
+    lines += ["| " + " | ".join(str(cell).replace("|", "\\|") for cell in row) + " |" for row in rows]
+    return "\n".join(lines)
+
+
+def ratio(row, rows):
+    """How many times the first measured peer of the same figure, by p50."""
+    base = next((r for r in rows if r["figure"] == row["figure"] and r["unit"] == row["unit"]), None)
+    if not base or not base["p50"] or row["p50"] is None:
+        return "–"
+    return f"{row['p50'] / base['p50']:.2f}"
+
+
+def case_rows(case):
+    rows = case["rows"]
+    several = len({r["figure"] for r in rows}) > 1
+    head = ["peer"] + (["figure"] if several else []) + ["unit", *COLUMNS, "runs", "failures",
+                                                        f"× {rows[0]['peer']}"]
+    cells = []
+    for row in rows:
+        name = row["peer"] if row["peer"].split()[0] != "glovebox" else f"**{row['peer']}**"
+        if row["status"] != "measured":
+            name += f": **{row['status']}**"
+        cells.append([name] + ([row["figure"]] if several else []) + [row["unit"]]
+                     + [number(row[c]) for c in COLUMNS] + [row["runs"], row["failures"], ratio(row, rows)])
+    return table(head, cells)
+
+
+def plan_rows(case, texts):
+    """The steps by cost, then what surrounds them."""
+    rows = [r for r in case["rows"] if r["p50"] is not None]
+    steps = sorted((r for r in rows if not r["figure"].startswith("(")), key=lambda r: -r["p50"])
+    total = sum(r["mean"] for r in steps) or 1
+    head = ["step", *COLUMNS, "share", "what"]
+    cells = [[f"`{r['figure']}`", *(number(r[c]) for c in COLUMNS), f"{100 * r['mean'] / total:.1f} %",
+              texts.get(r["figure"], "")] for r in steps]
+    around = [[r["figure"].strip("()"), *(number(r[c]) for c in COLUMNS), "", ""]
+              for r in rows if r["figure"].startswith("(")]
+    first = case["rows"][0]
+    return (table(head, cells + around)
+            + f"\n\nµs over {first['runs']} runs, {first['failures']} failed. Share: of the sum of the means of the"
+              " steps. The last rows are not steps: the program's time is the box's own clock, the rest is what"
+              " remains of the time end to end.")
+
+
+def machine_lines(results):
+    m = results["machine"]
+    yield (f"{m['cpu']}, {m['cores']} cores{' of a virtual machine' if m['virtual'] else ''}, "
+           f"{m['memory_bytes'] / (1 << 30):.1f} GiB; Linux {m['kernel']} {m['architecture']}, {m['system']}; "
+           f"cgroups {m['cgroups']}; governor {m['governor']}; run as {m['user']}.")
+    yield (f"Load average before {m['load_before'][0]}, after {m['load_after'][0]} (the benchmark itself is part of "
+           f"the latter); {m['steal_percent']:.1f} % of the processors' time was stolen by the hypervisor.")
+    if m["load_before"][0] > m["cores"] * 0.25:
+        yield "**The machine was busy with something else: compare within a table only, and mind p95 and p99.**"
+    build = ", ".join(f"{k} {v}" for k, v in sorted(m["build"].items()))
+    yield f"Build of Glovebox: {build or 'unknown'}."
+
+
+def markdown(results, plan_text=""):
+    texts = dict(STEP.findall(plan_text))
+    out = ["# Benchmark", ""]
+    if results["quick"]:
+        out += [f"**Quick run: {results['runs']} runs per figure. Not to be quoted.**", ""]
+    if results["interrupted"]:
+        out += ["**Interrupted: cases are missing.**", ""]
+    out += [*machine_lines(results), ""]
+    out += [table(["peer", "version", "keeps in"],
+                  [[name, p["version"] if p["status"] == "present" else f"**{p['status']}**", p["holds"]]
+                   for name, p in results["peers"].items()]), ""]
+    for case in results["cases"]:
+        out += [f"## {case['group']}: {case['name']}", "", case["what"], ""]
+        if case["skipped"]:
+            out += [f"**Skipped: {case['skipped']}**", ""]
+            continue
+        out += [plan_rows(case, texts) if case["kind"] == "plan" and case["rows"][0]["p50"] is not None
+                else case_rows(case), ""]
+        for row in case["rows"]:
+            if row["errors"]:
+                out += [f"- {row['peer']}, {row['figure']}: failed with: {'; '.join(row['errors'])}"]
+        out += ["", "<details><summary>How each was called</summary>", "", "```"]
+        out += sorted({f"{row['peer']}: {row['how']}" for row in case["rows"] if row["how"]})
+        out += ["```", "</details>", ""]
+    if results["notes"]:
+        out += ["## Notes", "", *(f"- {note}" for note in results["notes"]), ""]
+    return "\n".join(out)
