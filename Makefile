@@ -97,5 +97,7 @@ bench: build ## Measure, beside other sandboxes: build/bench/
 	@tools/deps run bench
 	@tests/bench/run
 
-docs: ## Check the documentation: every link leads somewhere
+docs: build ## Build HTML and the man page into build/docs, and check links and spelling
+	@tools/deps docs check
+	@tools/docs
 	@tools/lint links spelling

@@ -603,7 +603,7 @@ static uint32_t run(const struct prog *p, const struct seccomp_data *d, size_t *
 			pc += a >= f->k ? f->jt : f->jf;
 			break;
 		case BPF_JMP | BPF_JSET | BPF_K:
-			pc += a & f->k ? f->jt : f->jf;
+			pc += (a & f->k) != 0 ? f->jt : f->jf;
 			break;
 		default:
 			return f->k; /* BPF_RET: validate_insn() knows no other */

@@ -216,8 +216,8 @@ static int list(const char *path)
 
 int files_run(const struct job_spec *spec)
 {
-	const char *path = spec->argv[0];
-	const char *second = path != NULL ? spec->argv[1] : NULL;
+	const char *path = spec->argv[0]; /* a job has at least one argument */
+	const char *second = spec->argv[1];
 	int r = EINVAL;
 
 	/* The channel that reports a failed start ends here, as it does at exec. */

@@ -44,7 +44,7 @@ static int pieces(const struct ring *r, uint64_t at, size_t n, struct iovec iov[
 
 	iov[0] = (struct iovec){ .iov_base = r->buf + off, .iov_len = first };
 	iov[1] = (struct iovec){ .iov_base = r->buf, .iov_len = n - first };
-	return n == 0 ? 0 : n > first ? 2 : 1;
+	return n == 0 ? 0 : iov[1].iov_len > 0 ? 2 : 1;
 }
 
 static void copy_in(struct ring *r, uint64_t at, const void *p, size_t n)

@@ -294,7 +294,7 @@ int collect(struct box_client *b, const struct snapshot *before, const char *dir
 	out = open(dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 	if (out < 0)
 		return err_set(e, ERR_INPUT, errno, "open '%s'", dir);
-	if (snapshot_take(b, &after, e) < 0)
+	if (snapshot_take(b, &after, e) < 0 || after == NULL)
 		return -1;
 	res->nskipped += after->trouble;
 	for (size_t i = 0; i < after->n && r == 0; i++) {

@@ -146,7 +146,7 @@ int verb_demo(int argc, char **argv)
 		return help ? 0 : EXIT_GLOVEBOX;
 	}
 	for (unsigned int i = 0; i < ARRAY_LEN(attacks); i++) {
-		char line[512];
+		char line[512] = "";
 		bool ok;
 
 		if (run_attack(&attacks[i], line, sizeof(line), &e) < 0)

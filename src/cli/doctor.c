@@ -21,7 +21,7 @@
 
 enum { EXIT_NO_BOX = 1 };
 
-#define L(id)        LAYER_BIT(LAYER_##id)
+#define L(id)         LAYER_BIT(LAYER_##id)
 #define FIX_SYSCTL(s) "sudo sysctl -w " s
 
 /* clang-format off */
@@ -43,7 +43,7 @@ static const struct check checks[] = {
 	{ "files",        "mounts",             L(MOUNT_NS) | L(READ_ONLY_ROOT), check_mounts,        0,               FIX_KERNEL },
 	{ "files",        "own-proc",           L(PROC) | L(MASKED_PROC),       check_own_proc,       0,               NULL },
 	{ "files",        "devices",            L(DEVICES),                     check_devices,        0,               NULL },
-	{ "files",        "idmapped-mounts",    0,                              check_idmapped,       0,               FIX_KERNEL },
+	{ "files",        "idmapped-mounts",    0,                              check_idmapped,       0,               NULL },
 	{ "files",        "overlayfs",          0,                              check_overlay,        0,               "sudo modprobe overlay" },
 	{ "fences",       "no-capabilities",    L(NO_CAPS),                     check_no_caps,        0,               FIX_KERNEL },
 	{ "fences",       "no-new-privs",       L(NO_NEW_PRIVS),                check_nnp,            0,               FIX_KERNEL },
@@ -127,6 +127,14 @@ static void try_box(struct machine *m)
 	keeper_stop(&k);
 }
 
+static void fix_by_row(const struct check *c, struct finding *f)
+{
+	if (strcmp(c->fix, FIX_KERNEL) == 0)
+		fix_kernel(f);
+	else
+		fix_by(f, "%s", c->fix);
+}
+
 static void go_through(const struct machine *m, struct finding *results)
 {
 	for (unsigned int i = 0; i < ARRAY_LEN(checks); i++) {
@@ -136,7 +144,7 @@ static void go_through(const struct machine *m, struct finding *results)
 		if (f->status == CHECK_OK)
 			f->fix[0] = '\0';
 		else if (f->fix[0] == '\0' && checks[i].fix != NULL)
-			fix_by(f, "%s", checks[i].fix);
+			fix_by_row(&checks[i], f);
 	}
 }
 

@@ -58,9 +58,9 @@ struct machine {
 	bool root;       /* effective uid 0 */
 	bool privileged; /* root as the keeper understands it: may map ids and make namespaces */
 	bool no_new_privs;
-	bool seccomp;    /* a filter is on us already */
-	uint64_t caps;   /* effective capabilities */
-	bool outer;      /* in the first user namespace of the machine */
+	bool seccomp;                      /* a filter is on us already */
+	uint64_t caps;                     /* effective capabilities */
+	bool outer;                        /* in the first user namespace of the machine */
 	const struct container *container; /* NULL: none that we know */
 	char seen_by[64];                  /* how the container was recognised */
 	char exe[PATH_MAX];                /* this program */
@@ -83,9 +83,9 @@ struct check {
 };
 
 /* doctor_report.c */
-void report_human(const struct machine *m, const struct check *rows, const struct finding *found,
+void report_human(const struct machine *m, const struct check *rows, const struct finding *results,
 		  unsigned int n);
-void report_json(const struct machine *m, const struct check *rows, const struct finding *found,
+void report_json(const struct machine *m, const struct check *rows, const struct finding *results,
 		 unsigned int n);
 /* Fill a finding. */
 void found(struct finding *f, enum check_status s, const char *fmt, ...)
@@ -96,6 +96,10 @@ void fix_by(struct finding *f, const char *fmt, ...) __attribute__((format(print
 void machine_look(struct machine *m);
 /* The number in a file of /proc/sys, or a default where there is none. */
 uint64_t sysctl_u64(const char *name, uint64_t otherwise);
+/* A line of /proc/meminfo; 0 where it is not there. */
+uint64_t meminfo_bytes(const char *key);
+/* The command that gets this distribution a newer kernel. */
+void fix_kernel(struct finding *f);
 bool machine_has_cap(const struct machine *m, unsigned int cap);
 struct package {
 	const char *module, *deb;
@@ -113,19 +117,26 @@ int probe_namespace(struct probe *p, int flags);
 int probe_fork(struct probe *p, int (*fn)(struct probe *p, const void *arg), const void *arg);
 
 /* The checks. */
-#define CHECKS(X)                                                                               \
-	X(caller) X(container) X(kernel) X(user_namespace) X(namespace) X(counters) X(own_uids) \
-	X(session) X(mounts) X(own_proc) X(devices) X(idmapped) X(overlay) X(no_caps) X(nnp)    \
-	X(seccomp) X(landlock) X(landlock_scope) X(memory_file) X(cgroup) X(swap)               \
-	X(oom_shield) X(rlimits) X(pid_max) X(inotify) X(overcommit) X(memory) X(disk)          \
-	X(python) X(packages) X(nft)
+#define CHECKS(X)                                                                                \
+	X(caller)                                                                                \
+	X(container)                                                                             \
+	X(kernel)                                                                                \
+	X(user_namespace) X(namespace) X(counters) X(own_uids) X(session) X(mounts) X(own_proc)  \
+		X(devices) X(idmapped) X(overlay) X(no_caps) X(nnp) X(seccomp) X(landlock)       \
+			X(landlock_scope) X(memory_file) X(cgroup) X(swap) X(oom_shield)         \
+				X(rlimits) X(pid_max) X(inotify) X(overcommit) X(memory) X(disk) \
+					X(python) X(packages) X(nft)
 #define X(name) \
 	void check_##name(const struct machine *m, const struct check *c, struct finding *f);
 CHECKS(X)
 #undef X
 
 /* A kernel parameter, on a machine that boots by GRUB. */
-#define FIX_PARAMETER(text)                                                              \
+#define FIX_PARAMETER(text)                                                             \
 	"sudo sed -i 's/^GRUB_CMDLINE_LINUX=\"/&" text " /' /etc/default/grub && sudo " \
 	"update-grub && sudo reboot"
-#define FIX_KERNEL "sudo apt update && sudo apt full-upgrade && sudo reboot"
+/* In a row: fix_kernel() has the command. */
+#define FIX_KERNEL "a newer kernel"
+
+/* What a check says that user namespaces stand in the way of. */
+#define UNTRIED "cannot be tried before user namespaces work"

@@ -19,9 +19,9 @@
 #include <sys/xattr.h>
 
 enum {
-	NEED = 1024,       /* as many as the keeper wants at least */
-	OFFER = 65536,     /* as many as we propose */
-	FIRST = 100000,    /* where distributions begin */
+	NEED = 1024,    /* as many as the keeper wants at least */
+	OFFER = 65536,  /* as many as we propose */
+	FIRST = 100000, /* where distributions begin */
 	NAME_MAX_ = 64,
 };
 
@@ -115,8 +115,8 @@ static void propose_range(const struct user *u, const struct ranges *uids,
 	(void)snprintf(name, sizeof(name), "%s", u->name);
 	if (u->name[0] == '\0') {
 		(void)snprintf(name, sizeof(name), "glovebox-%u", u->uid);
-		(void)snprintf(made, sizeof(made),
-			       "sudo useradd --uid %u --no-create-home %s && ", u->uid, name);
+		(void)snprintf(made, sizeof(made), "sudo useradd --uid %u --no-create-home %s && ",
+			       u->uid, name);
 	}
 	fix_by(f, "%ssudo usermod --add-subuids %llu-%llu --add-subgids %llu-%llu %s", made,
 	       (unsigned long long)first, (unsigned long long)(first + OFFER - 1),
@@ -174,8 +174,8 @@ static void check_ordinary(const struct machine *m, struct finding *f)
 	}
 	check_tools(m, f);
 	if (f->status == CHECK_OK)
-		found(f, CHECK_OK, "user %s has ranges in /etc/subuid and /etc/subgid, and newuidmap",
-		      u.name);
+		found(f, CHECK_OK,
+		      "user %s has ranges in /etc/subuid and /etc/subgid, and newuidmap", u.name);
 }
 
 /* --- as root ------------------------------------------------------------------------------------ */

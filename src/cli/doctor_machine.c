@@ -101,9 +101,66 @@ uint64_t sysctl_u64(const char *name, uint64_t otherwise)
 	return io_read_u64(AT_FDCWD, path, &v) == 0 ? v : otherwise;
 }
 
+uint64_t meminfo_bytes(const char *key)
+{
+	char text[8192];
+	const char *at = io_read_text(AT_FDCWD, "/proc/meminfo", text, sizeof(text)) > 0
+				 ? strstr(text, key)
+				 : NULL;
+	unsigned long long kib = 0;
+
+	return at != NULL && sscanf(at + strlen(key), ": %llu kB", &kib) == 1 ? kib * 1024 : 0;
+}
+
 bool machine_has_cap(const struct machine *m, unsigned int cap)
 {
 	return (m->caps & (uint64_t)1 << cap) != 0;
+}
+
+/* The value of a key of /etc/os-release, without quotes. */
+static void os_release(const char *key, char *ret, size_t size)
+{
+	FILE *f = fopen("/etc/os-release", "re");
+	size_t n = strlen(key);
+	char line[256];
+
+	ret[0] = '\0';
+	while (f != NULL && fgets(line, sizeof(line), f) != NULL) {
+		const char *value = line + n + 1;
+
+		if (strncmp(line, key, n) != 0 || line[n] != '=')
+			continue;
+		value += strspn(value, "\"");
+		(void)snprintf(ret, size, "%.*s", (int)strcspn(value, "\"\n"), value);
+	}
+	if (f != NULL)
+		(void)fclose(f);
+}
+
+#if defined(__aarch64__)
+#define DEB_ARCH "arm64"
+#else
+#define DEB_ARCH "amd64"
+#endif
+
+void fix_kernel(struct finding *f)
+{
+	char id[32], code[32], version[32];
+
+	os_release("ID", id, sizeof(id));
+	os_release("VERSION_CODENAME", code, sizeof(code));
+	os_release("VERSION_ID", version, sizeof(version));
+	if (strcmp(id, "debian") == 0 && code[0] != '\0')
+		fix_by(f,
+		       "echo 'deb http://deb.debian.org/debian %s-backports main' | sudo tee "
+		       "/etc/apt/sources.list.d/%s-backports.list && sudo apt update && sudo apt "
+		       "install -t %s-backports linux-image-" DEB_ARCH " && sudo reboot",
+		       code, code, code);
+	else if (strcmp(id, "ubuntu") == 0 && version[0] != '\0')
+		fix_by(f, "sudo apt update && sudo apt install linux-generic-hwe-%s && sudo reboot",
+		       version);
+	else
+		fix_by(f, "install this distribution's newest kernel, and reboot");
 }
 
 static uint64_t effective_caps(void)
@@ -185,9 +242,10 @@ const struct package *python_packages(unsigned int *ret_n)
 }
 
 /* The version, then one character per package. */
-static const char python_code[] = "import sys, importlib.util as u\n"
-				  "print('%d.%d.%d' % sys.version_info[:3], "
-				  "''.join('-+'[u.find_spec(m) is not None] for m in sys.argv[1:]))";
+static const char python_code[] =
+	"import sys, importlib.util as u\n"
+	"print('%d.%d.%d' % sys.version_info[:3], "
+	"''.join('-+'[u.find_spec(m) is not None] for m in sys.argv[1:]))";
 
 static _Noreturn void exec_python(int out)
 {

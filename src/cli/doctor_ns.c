@@ -18,8 +18,6 @@
 #include <sys/socket.h>
 #include <sys/syscall.h>
 
-#define UNTRIED "cannot be tried before user namespaces work"
-
 #define PROFILE      "/etc/apparmor.d/glovebox"
 #define ENOUGH       15000
 #define USERNS_CLONE "kernel/unprivileged_userns_clone"
@@ -37,7 +35,7 @@ static void say_no_kernel(const struct machine *m, struct finding *f)
 {
 	(void)m;
 	found(f, CHECK_MISSING, "this kernel is built without them (CONFIG_USER_NS)");
-	fix_by(f, FIX_KERNEL);
+	fix_kernel(f);
 }
 
 static bool by_debian(const struct machine *m)
@@ -82,7 +80,8 @@ static bool by_apparmor(const struct machine *m)
 	return !m->privileged && sysctl_u64(RESTRICT, 0) != 0;
 }
 
-/* The profile that is installed with the program names the program by its place. */
+/* The profile that is installed with the program names the program by its place; a program elsewhere
+ * has to have one of its own. */
 static void say_by_apparmor(const struct machine *m, struct finding *f)
 {
 	bool in_place = strcmp(m->exe, "/usr/bin/glovebox") == 0 ||
@@ -96,9 +95,9 @@ static void say_by_apparmor(const struct machine *m, struct finding *f)
 		fix_by(f, "sudo apparmor_parser -r " PROFILE);
 	else
 		fix_by(f,
-		       "printf 'abi <abi/4.0>,\\nprofile glovebox \"%.300s\" flags=(unconfined) "
-		       "{\\n  userns,\\n}\\n' | sudo tee " PROFILE
-		       " && sudo apparmor_parser -r " PROFILE,
+		       "printf 'abi <abi/4.0>,\\nprofile glovebox-local \"%.300s\" "
+		       "flags=(unconfined) {\\n  userns,\\n}\\n' | sudo tee " PROFILE
+		       "-local && sudo apparmor_parser -r " PROFILE "-local",
 		       m->exe);
 }
 
@@ -119,7 +118,8 @@ static void say_by_filter(const struct machine *m, struct finding *f)
 		       ? m->container->seccomp
 		       : "docker run --security-opt seccomp=unconfined ... | podman run "
 			 "--security-opt seccomp=unconfined ... | Kubernetes: securityContext: "
-			 "{seccompProfile: {type: Unconfined}} | systemd unit: no SystemCallFilter= "
+			 "{seccompProfile: {type: Unconfined}} | systemd unit: no "
+			 "SystemCallFilter= "
 			 "and no RestrictNamespaces=");
 }
 
@@ -154,9 +154,9 @@ static const struct {
 	bool (*holds)(const struct machine *m);
 	void (*tell)(const struct machine *m, struct finding *f);
 } causes[] = {
-	{ no_kernel, say_no_kernel },       { by_debian, say_by_debian },
-	{ by_count, say_by_count },         { by_apparmor, say_by_apparmor },
-	{ by_filter, say_by_filter },       { by_container, say_by_container },
+	{ no_kernel, say_no_kernel },     { by_debian, say_by_debian },
+	{ by_count, say_by_count },       { by_apparmor, say_by_apparmor },
+	{ by_filter, say_by_filter },     { by_container, say_by_container },
 	{ by_whatever, say_by_whatever },
 };
 
@@ -213,7 +213,6 @@ void check_namespace(const struct machine *m, const struct check *c, struct find
 	/* The mount namespace is a part of that very probe. */
 	if (m->userns.error != 0 && strcmp(m->userns.at, "mount namespace") != 0) {
 		found(f, CHECK_NOTE, UNTRIED);
-		fix_by(f, "see user-namespace");
 		return;
 	}
 	p = probe_run(try_namespace, k);
@@ -223,8 +222,10 @@ void check_namespace(const struct machine *m, const struct check *c, struct find
 	}
 	found(f, CHECK_MISSING, "cannot be made (%s: %s)", p.at, strerror(p.error));
 	if (p.error == ENOSPC) {
-		found(f, CHECK_MISSING, "user.max_%s_namespaces is %llu: no further one may be made",
-		      k->file, (unsigned long long)sysctl_u64(path, 0));
+		(void)snprintf(path, sizeof(path), "user/max_%s_namespaces", k->file);
+		found(f, CHECK_MISSING,
+		      "user.max_%s_namespaces is %llu: no further one may be made", k->file,
+		      (unsigned long long)sysctl_u64(path, 0));
 		fix_by(f, "sudo sysctl -w user.max_%s_namespaces=%d", k->file, ENOUGH);
 	}
 }
@@ -290,7 +291,6 @@ void check_nft(const struct machine *m, const struct check *c, struct finding *f
 	(void)c;
 	if (m->userns.error != 0) {
 		found(f, CHECK_NOTE, UNTRIED);
-		fix_by(f, "see user-namespace");
 		return;
 	}
 	p = probe_run(try_nft, NULL);

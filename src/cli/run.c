@@ -153,6 +153,8 @@ static int read_source(const struct run_request *q, struct program *p, struct er
 		p->len = strlen(q->code);
 		return p->code != NULL ? 0 : err_set(e, ERR_SYS, ENOMEM, "keep the program");
 	}
+	if (q->source == NULL)
+		return err_set(e, ERR_USAGE, 0, "no program to run");
 	fd = from_stdin ? fcntl(STDIN_FILENO, F_DUPFD_CLOEXEC, 3)
 			: open(q->source, O_RDONLY | O_CLOEXEC | O_NOCTTY);
 	if (fd < 0 || fstat(fd, &st) < 0)

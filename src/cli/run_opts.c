@@ -135,7 +135,8 @@ static int take_missing(void *ctx, const char *v, struct err *e)
 			return err_hint(e, "'glovebox doctor' lists the layers");
 		}
 		if (layer_row((enum layer)layer)->need == LAYER_ALWAYS)
-			return err_set(e, ERR_USAGE, 0, "no box is made without the layer '%s'", name);
+			return err_set(e, ERR_USAGE, 0, "no box is made without the layer '%s'",
+				       name);
 		q->box.waived |= LAYER_BIT(layer);
 	}
 	return 0;

@@ -13,9 +13,11 @@
 #include "base/clock.h"
 #include "base/io.h"
 #include "base/own.h"
+#include "base/str.h"
 
 #include <dirent.h>
 #include <fcntl.h>
+#include <limits.h>
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
@@ -426,10 +428,10 @@ static void kill_members(int fd)
 	if (io_read_text(fd, "cgroup.procs", text, sizeof(text)) < 0)
 		return;
 	for (char *l = strtok_r(text, "\n", &save); l != NULL; l = strtok_r(NULL, "\n", &save)) {
-		int pid = 0;
+		uint64_t pid;
 
-		if (sscanf(l, "%d", &pid) == 1 && pid > 1)
-			(void)kill(pid, SIGKILL);
+		if (str_to_u64(l, INT_MAX, &pid) == 0 && pid > 1)
+			(void)kill((pid_t)pid, SIGKILL);
 	}
 }
 

@@ -43,29 +43,44 @@ static bool have_caps(void)
 	return syscall(SYS_capget, &h, d) == 0 && (d[0].effective & need) == need;
 }
 
+/* The first three numbers of a line. */
+static int three_numbers(char *line, uint64_t v[3])
+{
+	char *save = NULL, *word = strtok_r(line, " \t", &save);
+
+	for (unsigned int i = 0; i < 3; i++) {
+		if (word == NULL || str_to_u64(word, UINT64_MAX, &v[i]) < 0)
+			return -EINVAL;
+		word = strtok_r(NULL, " \t", &save);
+	}
+	return 0;
+}
+
 /* The largest extent of a map file: first id as seen here, and how many. */
 static int largest_extent(const char *path, uint64_t *ret_first, uint64_t *ret_count)
 {
 	char text[4096], *save = NULL;
 	ssize_t n = io_read_text(AT_FDCWD, path, text, sizeof(text));
+	uint64_t first = 0, count = 0;
 
 	if (n < 0)
 		return (int)n;
-	*ret_first = *ret_count = 0;
 	for (char *l = strtok_r(text, "\n", &save); l != NULL; l = strtok_r(NULL, "\n", &save)) {
-		unsigned long long in, out, count;
+		uint64_t v[3]; /* id here, id outside, how many */
 
-		if (sscanf(l, "%llu %llu %llu", &in, &out, &count) == 3 && count > *ret_count) {
-			*ret_first = in;
-			*ret_count = count;
+		if (three_numbers(l, v) == 0 && v[2] > count) {
+			first = v[0];
+			count = v[2];
 		}
 	}
+	*ret_first = first;
+	*ret_count = count;
 	return 0;
 }
 
 static int use_mapped_range(struct ids *ids, struct err *e)
 {
-	uint64_t first, count, gfirst, gcount;
+	uint64_t first = 0, count = 0, gfirst = 0, gcount = 0;
 	int r = largest_extent("/proc/self/uid_map", &first, &count);
 
 	if (r == 0)
@@ -109,17 +124,18 @@ static int sub_range(const char *path, uid_t uid, uint64_t *ret_first, uint64_t 
 	(void)snprintf(name, sizeof(name), "%s", pw != NULL ? pw->pw_name : "");
 	(void)snprintf(number, sizeof(number), "%u", uid);
 	while (r < 0 && fgets(line, sizeof(line), f) != NULL) {
-		unsigned long long first, count;
-		char who[64];
+		char *first = strchr(line, ':'),
+		     *count = first != NULL ? strchr(first + 1, ':') : NULL;
 
-		if (sscanf(line, "%63[^:]:%llu:%llu", who, &first, &count) != 3)
+		if (count == NULL)
 			continue;
-		if ((strcmp(who, name) == 0 || strcmp(who, number) == 0) &&
-		    count >= 2 * SUB_PER_SLOT && count <= UINT32_MAX) {
-			*ret_first = first;
-			*ret_count = count;
+		*first++ = '\0';
+		*count++ = '\0';
+		count[strcspn(count, "\n")] = '\0';
+		if ((strcmp(line, name) == 0 || strcmp(line, number) == 0) &&
+		    str_to_u64(first, UINT32_MAX, ret_first) == 0 &&
+		    str_to_u64(count, UINT32_MAX, ret_count) == 0 && *ret_count >= 2 * SUB_PER_SLOT)
 			r = 0;
-		}
 	}
 	(void)fclose(f);
 	return r;

@@ -105,7 +105,8 @@ static void sweep_slot(struct instance *i, int fd, unsigned int slot)
 
 static void sweep_others(struct instance *i)
 {
-	DIR *d = opendir(i->dir);
+	own_fd dir = open(i->dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	DIR *d = dir < 0 ? NULL : fdopendir(fcntl(dir, F_DUPFD_CLOEXEC, 3));
 	const struct dirent *ent;
 
 	if (d == NULL)
@@ -121,7 +122,7 @@ static void sweep_others(struct instance *i)
 		(void)snprintf(number, sizeof(number), "%.4s", ent->d_name);
 		if (str_to_u64(number, 9999, &slot) < 0 || slot == i->slot)
 			continue;
-		if (fstatat(dirfd(d), ent->d_name, &st, AT_SYMLINK_NOFOLLOW) < 0 || st.st_size == 0)
+		if (fstatat(dir, ent->d_name, &st, AT_SYMLINK_NOFOLLOW) < 0 || st.st_size == 0)
 			continue;
 		fd = open_lock(i->dir, (unsigned int)slot);
 		if (fd >= 0) {

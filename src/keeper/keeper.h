@@ -210,8 +210,8 @@ void proc_help(const struct box *b);
 /* --- main.c --- */
 
 enum { /* what an event speaks of */
-       WATCH_GATE,
-       WATCH_CHILDREN,
+       WATCH_GATE = 0,
+       WATCH_CHILDREN = 1,
        WATCH_REPORTS = 16, /* plus number of the box */
        WATCH_CONTROLS = WATCH_REPORTS + BOXES_MAX,
 };

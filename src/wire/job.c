@@ -56,7 +56,7 @@ int job_spec_decode(const void *buf, size_t len, struct job_spec *s, void **ret_
 	unsigned int argc, envc;
 	struct msg_in m;
 	const char **vec;
-	char *block, *text, *end, cwd[PATH_MAX];
+	char *text, *end, cwd[PATH_MAX];
 	size_t vec_size;
 
 	msg_in_init(&m, buf, len);
@@ -72,15 +72,15 @@ int job_spec_decode(const void *buf, size_t len, struct job_spec *s, void **ret_
 	(void)msg_get_str(&m, cwd, sizeof(cwd));
 	argc = msg_get_u16(&m);
 	envc = msg_get_u16(&m);
-	if (m.failed || (unsigned int)s->kind >= JOB_KIND_MAX || (s->flags & ~(uint32_t)JOB_FLAGS_ALL) != 0 ||
-	    argc == 0 || argc > JOB_ARGV_MAX || envc > JOB_ENV_MAX)
+	if (m.failed || (unsigned int)s->kind >= JOB_KIND_MAX ||
+	    (s->flags & ~(uint32_t)JOB_FLAGS_ALL) != 0 || argc == 0 || argc > JOB_ARGV_MAX ||
+	    envc > JOB_ENV_MAX)
 		return -EPROTO;
 	vec_size = (argc + envc + 2) * sizeof(char *);
-	block = malloc(vec_size + sizeof(cwd) + len);
-	if (block == NULL)
+	vec = malloc(vec_size + sizeof(cwd) + len);
+	if (vec == NULL)
 		return -ENOMEM;
-	vec = (const char **)(void *)block;
-	text = block + vec_size;
+	text = (char *)(vec + argc + envc + 2);
 	end = text + sizeof(cwd) + len;
 	s->cwd = memcpy(text, cwd, strlen(cwd) + 1);
 	text += strlen(cwd) + 1;
@@ -93,10 +93,10 @@ int job_spec_decode(const void *buf, size_t len, struct job_spec *s, void **ret_
 		vec[argc + 1 + i] = get_text(&m, &text, end);
 	vec[argc + 1 + envc] = NULL;
 	if (msg_end(&m) < 0) {
-		free(block);
+		free(vec);
 		return -EPROTO;
 	}
-	*ret_block = block;
+	*ret_block = vec;
 	return 0;
 }
 

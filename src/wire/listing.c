@@ -41,7 +41,8 @@ static int take_record(const uint8_t *p, size_t n, listing_fn fn, void *arg)
 	e.ctime_ns = msg_get_u64(&m);
 	e.inode = msg_get_u64(&m);
 	(void)msg_get_str(&m, e.path, sizeof(e.path));
-	if (msg_end(&m) < 0 || memchr("fdlo", e.type, 4) == NULL || !path_is_plain(e.path))
+	if (msg_end(&m) < 0 || e.type == '\0' || strchr("fdlo", e.type) == NULL ||
+	    !path_is_plain(e.path))
 		return -EPROTO;
 	return fn(arg, &e);
 }

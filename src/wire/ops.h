@@ -25,7 +25,10 @@ enum op_type {
 #include "wire/ops.tbl"
 #undef OP
 	OP_TYPE_MAX,
-	/* from the keeper */
+};
+
+/* From the keeper. */
+enum reply_type {
 	REPLY_OK = 128,
 	REPLY_FAILED,
 	EVENT_GONE, /* u64 box, u32 why, box_figures */
