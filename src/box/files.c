@@ -71,33 +71,86 @@ static int open_parent(const char *path, int *ret_fd, const char **ret_name)
 	return errno;
 }
 
+static int parse_mode(const char *text, mode_t *ret)
+{
+	mode_t mode = 0;
+
+	for (; *text != '\0'; text++) {
+		if (*text < '0' || *text > '7' || mode > 0777)
+			return EINVAL;
+		mode = mode * 8 + (mode_t)(*text - '0');
+	}
+	*ret = mode;
+	return mode > 0777 ? EINVAL : 0;
+}
+
+/* A file without a name: a transfer that is cut leaves nothing. Where the file system has no such
+ * thing, a temporary name. */
+static int open_nameless(int dir, const char *temp, bool *ret_named)
+{
+	int fd = openat(dir, ".", O_WRONLY | O_TMPFILE | O_CLOEXEC, 0600);
+
+	*ret_named = fd < 0;
+	if (fd >= 0)
+		return fd;
+	(void)unlinkat(dir, temp, 0);
+	return openat(dir, temp, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
+}
+
+static int link_as(int file, int dir, const char *name)
+{
+	char self[32];
+
+	if (linkat(file, "", dir, name, AT_EMPTY_PATH) == 0)
+		return 0;
+	if (errno == EEXIST)
+		return EEXIST;
+	/* Kernels before 6.10 want a privilege for that, or this way round. */
+	(void)snprintf(self, sizeof(self), "/proc/self/fd/%d", file);
+	return linkat(AT_FDCWD, self, dir, name, AT_SYMLINK_FOLLOW) == 0 ? 0 : errno;
+}
+
+/* Give the complete file its name, in the place of what had it. */
+static int publish(int file, int dir, const char *temp, const char *name, bool named)
+{
+	int r = named ? 0 : link_as(file, dir, name);
+
+	if (!named && r == 0)
+		return 0;
+	if (!named && r == EEXIST) {
+		(void)unlinkat(dir, temp, 0);
+		r = link_as(file, dir, temp);
+	}
+	if (r == 0 && renameat(dir, temp, dir, name) < 0)
+		r = errno;
+	if (r != 0)
+		(void)unlinkat(dir, temp, 0);
+	return r;
+}
+
 static int put(const char *path, const char *mode_text)
 {
 	own_fd dir = -1, file = -1;
 	const char *name = NULL;
 	char temp[64];
-	uint64_t mode = 0;
-	int r;
+	mode_t mode;
+	bool named;
+	int r = parse_mode(mode_text, &mode);
 
-	for (const char *c = mode_text; *c != '\0'; c++) {
-		if (*c < '0' || *c > '7' || mode > 0777)
-			return EINVAL;
-		mode = mode * 8 + (uint64_t)(*c - '0');
-	}
-	if (mode > 0777)
-		return EINVAL;
-	r = open_parent(path, &dir, &name);
+	if (r == 0)
+		r = open_parent(path, &dir, &name);
 	if (r != 0)
 		return r;
 	(void)snprintf(temp, sizeof(temp), ".put-%d", (int)getpid());
-	(void)unlinkat(dir, temp, 0);
-	file = openat(dir, temp, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
+	file = open_nameless(dir, temp, &named);
 	if (file < 0)
 		return errno;
 	r = copy(STDIN_FILENO, file);
-	if (r == 0 && (fchmod(file, (mode_t)mode) < 0 || renameat(dir, temp, dir, name) < 0))
+	if (r == 0 && fchmod(file, mode) < 0)
 		r = errno;
-	if (r != 0)
+	if (r == 0)
+		return publish(file, dir, temp, name, named);
+	if (named)
 		(void)unlinkat(dir, temp, 0);
 	return r;
 }

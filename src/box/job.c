@@ -103,6 +103,13 @@ static void job_free(struct init *in, struct job *j)
 
 /* --- the end -------------------------------------------------------------------------------- */
 
+/* To the job's process group; a child that has just been forked does not lead one yet. */
+static void kill_group(const struct job *j, int sig)
+{
+	if (kill(-j->pid, sig) < 0)
+		(void)kill(j->pid, sig);
+}
+
 static uint64_t timeval_us(struct timeval t)
 {
 	return (uint64_t)t.tv_sec * US_PER_S + (uint64_t)t.tv_usec;
@@ -220,7 +227,10 @@ uint64_t jobs_expire(struct init *in)
 		if (j->deadline_us <= now) {
 			j->timed_out = true;
 			j->deadline_us = UINT64_MAX;
-			(void)kill((j->flags & JOB_SWEEP) != 0 ? -1 : -j->pid, SIGKILL);
+			if ((j->flags & JOB_SWEEP) != 0)
+				(void)kill(-1, SIGKILL);
+			else
+				kill_group(j, SIGKILL);
 		}
 		if (j->deadline_us < next)
 			next = j->deadline_us;
@@ -478,7 +488,10 @@ void job_signal(struct init *in, const struct frame *f)
 		conn_refuse(in, f->id, ESRCH, "no such job");
 		return;
 	}
-	(void)kill(scope == 0 ? -j->pid : j->pid, (int)sig);
+	if (scope == 0)
+		kill_group(j, (int)sig);
+	else
+		(void)kill(j->pid, (int)sig);
 }
 
 void job_resize(struct init *in, const struct frame *f)

@@ -73,11 +73,14 @@ struct machine {
 	struct err error; /* why not */
 };
 
+struct check;
+typedef void check_fn(const struct machine *m, const struct check *c, struct finding *f);
+
 struct check {
 	const char *section;
 	const char *name;
 	uint64_t layers; /* what it is needed for */
-	void (*run)(const struct machine *m, const struct check *c, struct finding *f);
+	check_fn *run;
 	unsigned long arg;
 	const char *fix; /* for a problem without a more exact one; NULL: none */
 };
@@ -117,19 +120,12 @@ int probe_namespace(struct probe *p, int flags);
 int probe_fork(struct probe *p, int (*fn)(struct probe *p, const void *arg), const void *arg);
 
 /* The checks. */
-#define CHECKS(X)                                                                                \
-	X(caller)                                                                                \
-	X(container)                                                                             \
-	X(kernel)                                                                                \
-	X(user_namespace) X(namespace) X(counters) X(own_uids) X(session) X(mounts) X(own_proc)  \
-		X(devices) X(idmapped) X(overlay) X(no_caps) X(nnp) X(seccomp) X(landlock)       \
-			X(landlock_scope) X(memory_file) X(cgroup) X(swap) X(oom_shield)         \
-				X(rlimits) X(pid_max) X(inotify) X(overcommit) X(memory) X(disk) \
-					X(python) X(packages) X(nft)
-#define X(name) \
-	void check_##name(const struct machine *m, const struct check *c, struct finding *f);
-CHECKS(X)
-#undef X
+check_fn check_caller, check_container, check_kernel, check_user_namespace, check_namespace,
+	check_counters, check_own_uids, check_session, check_mounts, check_own_proc, check_devices,
+	check_idmapped, check_overlay, check_no_caps, check_nnp, check_seccomp, check_landlock,
+	check_landlock_scope, check_memory_file, check_cgroup, check_swap, check_oom_shield,
+	check_rlimits, check_pid_max, check_inotify, check_overcommit, check_memory, check_disk,
+	check_python, check_packages, check_nft;
 
 /* A kernel parameter, on a machine that boots by GRUB. */
 #define FIX_PARAMETER(text)                                                             \

@@ -146,6 +146,25 @@ static int try_proc(struct probe *p, const void *arg)
 	return r < 0 ? r : probe_fork(p, mount_proc, NULL);
 }
 
+static void tell_covered(const struct machine *m, struct finding *f)
+{
+	/* Root of the machine mounts it for the box, from outside. */
+	if (m->made && (m->box.layers & LAYER_BIT(LAYER_PROC)) != 0) {
+		found(f, CHECK_OK,
+		      "parts of this machine's are covered; root mounts one for each box");
+		return;
+	}
+	found(f, CHECK_MISSING,
+	      "parts of this machine's are covered, and then the kernel lets nobody but root mount "
+	      "another%s%s",
+	      m->container != NULL ? ", as is the default of " : "",
+	      m->container != NULL ? m->container->name : "");
+	if (m->container != NULL)
+		fix_by(f, "%s", m->container->proc);
+	else
+		fix_by(f, "sudo umount $(awk '$5 ~ \"^/proc/\" {print $5}' /proc/self/mountinfo)");
+}
+
 void check_own_proc(const struct machine *m, const struct check *c, struct finding *f)
 {
 	struct probe p;
@@ -157,15 +176,7 @@ void check_own_proc(const struct machine *m, const struct check *c, struct findi
 	if (p.error == 0) {
 		found(f, CHECK_OK, "a pid namespace can mount its own");
 	} else if (p.error == EPERM) {
-		found(f, CHECK_MISSING,
-		      "parts of this machine's /proc are covered, and then the kernel lets nobody "
-		      "mount another%s%s",
-		      m->container != NULL ? ", as is the default of " : "",
-		      m->container != NULL ? m->container->name : "");
-		fix_by(f, "%s",
-		       m->container != NULL ? m->container->proc
-					    : "sudo umount the mounts that 'grep \" /proc/\" "
-					      "/proc/self/mountinfo' lists");
+		tell_covered(m, f);
 	} else {
 		found(f, CHECK_MISSING, "%s fails: %s", p.at, strerror(p.error));
 		fix_kernel(f);
@@ -231,7 +242,7 @@ static pid_t start_mapped(int *ret_userns)
 		return -1;
 	pid = fork();
 	if (pid == 0) {
-		struct probe unused;
+		struct probe unused = { 0 };
 
 		(void)alarm(5);
 		(void)close(ready[0]);

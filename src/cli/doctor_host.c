@@ -70,11 +70,13 @@ void check_container(const struct machine *m, const struct check *c, struct find
 
 void check_kernel(const struct machine *m, const struct check *c, struct finding *f)
 {
-	unsigned int major = 0, minor = 0;
+	char a[8], b[8];
+	uint64_t major, minor;
 	struct utsname u;
 
 	(void)m, (void)c;
-	if (uname(&u) < 0 || sscanf(u.release, "%u.%u", &major, &minor) != 2)
+	if (uname(&u) < 0 || sscanf(u.release, "%7[0-9].%7[0-9]", a, b) != 2 ||
+	    str_to_u64(a, UINT32_MAX, &major) < 0 || str_to_u64(b, UINT32_MAX, &minor) < 0)
 		found(f, CHECK_NOTE, "its version cannot be told");
 	else if (major < OLDEST_MAJOR || (major == OLDEST_MAJOR && minor < OLDEST_MINOR))
 		found(f, CHECK_NOTE, "Linux %s on %s is older than %d.%d, which boxes need",

@@ -8,6 +8,7 @@
 
 #include "base/io.h"
 #include "base/own.h"
+#include "base/str.h"
 
 #include <fcntl.h>
 #include <pwd.h>
@@ -48,20 +49,21 @@ struct ranges {
 
 static void ranges_read(const char *path, const struct user *u, struct ranges *r)
 {
-	char line[256], number[16], who[NAME_MAX_];
+	char line[256], number[16], who[NAME_MAX_], from[21], many[21];
 	FILE *f = fopen(path, "re");
 
 	*r = (struct ranges){ .end = FIRST };
 	(void)snprintf(number, sizeof(number), "%u", u->uid);
 	while (f != NULL && fgets(line, sizeof(line), f) != NULL) {
-		unsigned long long first, count;
+		uint64_t first, count;
 
-		if (sscanf(line, "%63[^:]:%llu:%llu", who, &first, &count) != 3)
+		if (sscanf(line, "%63[^:]:%20[0-9]:%20[0-9]", who, from, many) != 3 ||
+		    str_to_u64(from, UINT32_MAX, &first) < 0 ||
+		    str_to_u64(many, UINT32_MAX, &count) < 0)
 			continue;
-		if (first + count > r->end && count <= UINT32_MAX)
+		if (first + count > r->end)
 			r->end = first + count;
-		if ((strcmp(who, u->name) == 0 || strcmp(who, number) == 0) && count >= NEED &&
-		    count <= UINT32_MAX)
+		if ((strcmp(who, u->name) == 0 || strcmp(who, number) == 0) && count >= NEED)
 			r->has = true;
 	}
 	if (f != NULL)
@@ -71,11 +73,9 @@ static void ranges_read(const char *path, const struct user *u, struct ranges *r
 static bool find_program(const char *name, char *ret, size_t size)
 {
 	const char *path = getenv("PATH");
-	own_free char *copy = strdup(path != NULL ? path : "/usr/bin:/bin");
-	char *save = NULL;
+	char copy[4096], *save = NULL;
 
-	if (copy == NULL)
-		return false;
+	(void)snprintf(copy, sizeof(copy), "%s", path != NULL ? path : "/usr/bin:/bin");
 	for (char *d = strtok_r(copy, ":", &save); d != NULL; d = strtok_r(NULL, ":", &save)) {
 		(void)snprintf(ret, size, "%s/%s", d, name);
 		if (access(ret, X_OK) == 0)
@@ -188,9 +188,11 @@ static uint64_t largest_extent(const char *path)
 	if (io_read_text(AT_FDCWD, path, text, sizeof(text)) < 0)
 		return 0;
 	for (char *l = strtok_r(text, "\n", &save); l != NULL; l = strtok_r(NULL, "\n", &save)) {
-		unsigned long long n;
+		char many[21];
+		uint64_t n;
 
-		if (sscanf(l, "%*u %*u %llu", &n) == 1 && n > most)
+		if (sscanf(l, "%*s %*s %20s", many) == 1 && str_to_u64(many, UINT32_MAX, &n) == 0 &&
+		    n > most)
 			most = n;
 	}
 	return most;

@@ -4,6 +4,7 @@
 
 #include "base/io.h"
 #include "base/own.h"
+#include "base/str.h"
 
 #include <fcntl.h>
 #include <linux/capability.h>
@@ -103,13 +104,16 @@ uint64_t sysctl_u64(const char *name, uint64_t otherwise)
 
 uint64_t meminfo_bytes(const char *key)
 {
-	char text[8192];
+	char text[8192], number[21] = "";
 	const char *at = io_read_text(AT_FDCWD, "/proc/meminfo", text, sizeof(text)) > 0
 				 ? strstr(text, key)
 				 : NULL;
-	unsigned long long kib = 0;
+	uint64_t kib = 0;
 
-	return at != NULL && sscanf(at + strlen(key), ": %llu kB", &kib) == 1 ? kib * 1024 : 0;
+	if (at == NULL || sscanf(at + strlen(key), ": %20[0-9] kB", number) != 1 ||
+	    str_to_u64(number, UINT64_MAX / 1024, &kib) < 0)
+		return 0;
+	return kib * 1024;
 }
 
 bool machine_has_cap(const struct machine *m, unsigned int cap)
@@ -173,14 +177,14 @@ static uint64_t effective_caps(void)
 	return d[0].effective | (uint64_t)d[1].effective << 32;
 }
 
+/* Every id is itself. */
 static bool in_outer_namespace(void)
 {
-	char text[128];
-	unsigned int in, out, n;
+	char text[128], in[16], out[16], n[16];
 
 	return io_read_text(AT_FDCWD, "/proc/self/uid_map", text, sizeof(text)) >= 0 &&
-	       sscanf(text, "%u %u %u", &in, &out, &n) == 3 && in == 0 && out == 0 &&
-	       n == UINT32_MAX;
+	       sscanf(text, "%15s %15s %15s", in, out, n) == 3 && strcmp(in, "0") == 0 &&
+	       strcmp(out, "0") == 0 && strcmp(n, "4294967295") == 0;
 }
 
 static void look_at_self(struct machine *m)

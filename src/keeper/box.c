@@ -266,6 +266,7 @@ int box_new(struct keeper *k, const struct box_request *q, uint64_t request, str
 	s.can_groups = k->ids.can_groups;
 	if (s.two_ids && shares_uid(k, q))
 		s.ids.user = 0;
+	b->owner = s.two_ids ? s.ids.root : 0;
 	b->id = ++k->next_box;
 	b->limits = q->limits;
 	b->waived = q->waived;

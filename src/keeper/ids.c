@@ -33,14 +33,17 @@ enum {
 	SUB_PER_SLOT = 512,
 };
 
-/* Root in the sense that matters: may map ids and make namespaces here. */
-static bool have_caps(void)
+enum {
+	MAY_MAP = 1u << CAP_SETUID | 1u << CAP_SETGID,
+	IS_ROOT = MAY_MAP | 1u << CAP_SYS_ADMIN, /* in the sense that matters */
+};
+
+static bool have_caps(uint32_t need)
 {
 	struct __user_cap_header_struct h = { .version = _LINUX_CAPABILITY_VERSION_3 };
 	struct __user_cap_data_struct d[2] = { { 0 } };
-	uint32_t need = 1u << CAP_SETUID | 1u << CAP_SETGID | 1u << CAP_SYS_ADMIN;
 
-	return syscall(SYS_capget, &h, d) == 0 && (d[0].effective & need) == need;
+	return geteuid() == 0 && syscall(SYS_capget, &h, d) == 0 && (d[0].effective & need) == need;
 }
 
 /* The first three numbers of a line. */
@@ -164,8 +167,26 @@ static int run_map_tool(const char *tool, pid_t target, unsigned int own, uint64
 }
 
 struct sub_ids {
+	bool all; /* root of a container without CAP_SYS_ADMIN: may map every id it has */
 	uint64_t uid, uids, gid, gids;
 };
+
+/* Map every id of ours into the namespace of our parent, each to itself. */
+static int map_all(pid_t target, const char *kind)
+{
+	char path[48], text[96];
+	uint64_t first, count;
+	int r;
+
+	(void)snprintf(path, sizeof(path), "/proc/self/%s_map", kind);
+	r = largest_extent(path, &first, &count);
+	if (r < 0)
+		return r;
+	(void)snprintf(path, sizeof(path), "/proc/%d/%s_map", (int)target, kind);
+	(void)snprintf(text, sizeof(text), "%llu %llu %llu\n", (unsigned long long)first,
+		       (unsigned long long)first, (unsigned long long)count);
+	return io_write_text(AT_FDCWD, path, text);
+}
 
 /* The helper stays in the old namespace, waits until we are in the new one, and maps it. */
 static pid_t start_mapper(const struct sub_ids *s, uid_t uid, gid_t gid, int *ret_go)
@@ -178,14 +199,18 @@ static pid_t start_mapper(const struct sub_ids *s, uid_t uid, gid_t gid, int *re
 	helper = fork();
 	if (helper == 0) {
 		char c;
+		int r;
 
 		(void)close(go[1]);
 		if (read(go[0], &c, 1) != 1)
 			_exit(1);
-		_exit(run_map_tool("newuidmap", parent, uid, s->uid, s->uids) == 0 &&
-				      run_map_tool("newgidmap", parent, gid, s->gid, s->gids) == 0
-			      ? 0
-			      : 1);
+		if (s->all) {
+			r = map_all(parent, "uid");
+			_exit(r == 0 && map_all(parent, "gid") == 0 ? 0 : 1);
+		}
+		r = run_map_tool("newuidmap", parent, uid, s->uid, s->uids);
+		_exit(r == 0 && run_map_tool("newgidmap", parent, gid, s->gid, s->gids) == 0 ? 0
+											     : 1);
 	}
 	(void)close(go[0]);
 	*ret_go = go[1];
@@ -206,56 +231,70 @@ static int map_single(uid_t uid, gid_t gid)
 	return r;
 }
 
+/* Who can map more than one id into a namespace of ours, if anybody. */
+static pid_t find_mapper(struct ids *ids, struct sub_ids *s, uid_t uid, gid_t gid, int *ret_go)
+{
+	s->all = have_caps(MAY_MAP);
+	if (s->all || (sub_range("/etc/subuid", uid, &s->uid, &s->uids) == 0 &&
+		       sub_range("/etc/subgid", uid, &s->gid, &s->gids) == 0)) {
+		(void)snprintf(
+			ids->why_single, sizeof(ids->why_single),
+			s->all ? "ids of user %u could not be mapped (CAP_SETFCAP)"
+			       : "newuidmap did not map the range of user %u (package uidmap)",
+			uid);
+		return start_mapper(s, uid, gid, ret_go);
+	}
+	(void)snprintf(ids->why_single, sizeof(ids->why_single),
+		       "user %u has no range in /etc/subuid and /etc/subgid", uid);
+	return -1;
+}
+
+static int use_single(struct ids *ids, uid_t uid, gid_t gid, struct err *e)
+{
+	int r = map_single(uid, gid);
+
+	ids->single = true;
+	ids->slots = ROOT_SLOTS;
+	if (r == 0)
+		return 0;
+	(void)err_set(e, ERR_SYS, -r, "map the ids of user %u into a namespace", uid);
+	return err_hint(e, "root of a container needs CAP_SETFCAP, or CAP_SYS_ADMIN, for that");
+}
+
 static int enter_namespace(struct ids *ids, struct err *e)
 {
 	struct sub_ids s = { 0 };
 	uid_t uid = geteuid();
 	gid_t gid = getegid();
 	own_fd go = -1;
-	pid_t helper = -1;
+	pid_t helper = find_mapper(ids, &s, uid, gid, &go);
 	int status = 1;
 
 	ids->rootless = true;
-	if (sub_range("/etc/subuid", uid, &s.uid, &s.uids) == 0 &&
-	    sub_range("/etc/subgid", uid, &s.gid, &s.gids) == 0)
-		helper = start_mapper(&s, uid, gid, &go);
-	else
-		(void)snprintf(ids->why_single, sizeof(ids->why_single),
-			       "user %u has no range in /etc/subuid and /etc/subgid", uid);
 	if (unshare(CLONE_NEWUSER | CLONE_NEWNS) < 0) {
 		(void)err_set(e, ERR_LAYER, errno, "make a user namespace");
 		return err_hint(e, "'glovebox doctor' says what forbids it and how to allow it");
 	}
 	if (helper > 0) {
 		(void)io_write_all(go, "g", 1);
-		if (waitpid(helper, &status, 0) != helper || status != 0) {
+		if (waitpid(helper, &status, 0) != helper)
 			status = 1;
-			(void)snprintf(
-				ids->why_single, sizeof(ids->why_single),
-				"newuidmap did not map the range of user %u (package uidmap)", uid);
-		}
 	}
-	if (status == 0) {
-		uint64_t count = s.uids < s.gids ? s.uids : s.gids;
-
-		ids->can_groups = true;
-		ids->base = 1;
-		ids->per_slot = SUB_PER_SLOT;
-		ids->slots = (uint32_t)(count / SUB_PER_SLOT);
-		return 0;
-	}
-	ids->single = true;
-	ids->slots = ROOT_SLOTS;
-	status = map_single(uid, gid);
-	return status < 0 ? err_set(e, ERR_SYS, -status, "map the caller's ids") : 0;
+	if (status != 0)
+		return use_single(ids, uid, gid, e);
+	if (s.all)
+		return use_mapped_range(ids, e);
+	ids->can_groups = true;
+	ids->base = 1;
+	ids->per_slot = SUB_PER_SLOT;
+	ids->slots = (uint32_t)((s.uids < s.gids ? s.uids : s.gids) / SUB_PER_SLOT);
+	return 0;
 }
 
 int ids_start(struct ids *ids, struct err *e)
 {
 	*ids = (struct ids){ 0 };
-	if (geteuid() == 0 && have_caps())
-		return use_mapped_range(ids, e);
-	return enter_namespace(ids, e);
+	return have_caps(IS_ROOT) ? use_mapped_range(ids, e) : enter_namespace(ids, e);
 }
 
 struct box_ids ids_for(const struct ids *ids, unsigned int slot, unsigned int n, bool root_user)

@@ -147,6 +147,7 @@ struct box {
 	enum box_state state;
 	uint64_t id;
 	unsigned int number; /* index, decides its ids */
+	uint32_t owner; /* of its user namespace */
 	pid_t pid;
 	int pidfd, control_fd, report_fd, stream_fd;
 	uint64_t request; /* to be answered: BOX_NEW or BOX_END; 0: none */

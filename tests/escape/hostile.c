@@ -644,8 +644,7 @@ static void act_terminal(char **args)
 	} rows[] = { { "TIOCSTI", 0x5412 },
 		     { "TIOCLINUX", 0x541c },
 		     { "TIOCCONS", 0x541d },
-		     { "TIOCSETD", 0x5423 },
-		     { "TIOCSCTTY", 0x540e } };
+		     { "TIOCSETD", 0x5423 } };
 	static const struct {
 		const char *name;
 		unsigned long bits;
@@ -655,7 +654,7 @@ static void act_terminal(char **args)
 
 	(void)args;
 	told("/dev/tty", tty < 0 ? -1 : 0);
-	for (size_t i = 0; i < COUNT(rows) - 1; i++)
+	for (size_t i = 0; i < COUNT(rows); i++)
 		for (size_t f = 0; f < COUNT(forms); f++) {
 			char name[64];
 

@@ -223,9 +223,11 @@ for path in ["/dev/null", "/dev/tty", "/dev/pts", "/dev/ptmx", "/proc/kcore", "/
             told[name + " " + path] = "done"
         except OSError as e:
             told[name + " " + path] = e.strerror
-print(json.dumps([k for k, v in told.items() if v == "done"] + [len(told)]))
+print(json.dumps([[k for k, v in told.items() if v == "done"], len(told)]))
 """, *who))
-    assert told == [160]
+    # Terminals are the box's own file system, made by its root, who may therefore change their modes.
+    own = {f"{what} /dev/{name}" for what in ("chmod", "chown", "times") for name in ("pts", "ptmx")}
+    assert (set(told[0]) - (own if who else set()), told[1]) == (set(), 160)
 
 
 def test_terminal_is_of_the_box(glovebox):
@@ -300,13 +302,13 @@ def test_mount_while_a_box_flips_directory_and_symlink(run, glovebox, shared_dir
     box = flip(glovebox, shared, secret)
     seen = set()
     try:
-        for _ in range(25):
+        for _ in range(40):
             done = run("run", "--mount-root", shared, "--mount", f"{shared}/sub:/mnt/s", "-c",
                        "import os; print(sorted(os.listdir('/mnt/s')))")
             seen.add((done.returncode, done.stdout))
     finally:
         box.communicate(b"\n")
-    assert seen <= {(0, b"['mine']\n"), (125, b"")}
+    assert seen == {(0, b"['mine']\n"), (125, b"")}  # and nothing third; both, or nothing was flipped
     assert (secret / "secret").read_text() == "the host's secret"
 
 
@@ -369,7 +371,7 @@ os.link("deep/plain", "hard")
 open("program", "w").write("#!/bin/sh\n")
 os.chmod("program", 0o755)
 with open("sparse", "w") as f:
-    f.truncate(400 << 20)
+    f.truncate(100 << 20)
 os.chmod("deep", 0o777)
 if os.fork() == 0:  # flips while our files are fetched, unless it is gone by then
     os.setsid()
@@ -691,7 +693,7 @@ import fcntl, json, socket, struct
 told = {}
 s = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
 for name, request in (("SIOCSIFFLAGS", 0x8914), ("SIOCSIFADDR", 0x8916), ("SIOCADDRT", 0x890b), ("SIOCBRADDBR", 0x89a0),
-                      ("SIOCSIFNAME", 0x8923), ("SIOCETHTOOL", 0x8946)):
+                      ("SIOCSIFNAME", 0x8923)):
     try:
         fcntl.ioctl(s, request, bytearray(b"lo".ljust(16, b"\0") + bytes(104)))
         told[name] = "done"

@@ -198,7 +198,7 @@ def unharmed(neighbour, tmp_path_factory):
     before, clock = host_state(canary), time.time() - time.monotonic()
     yield canary
     after = host_state(canary)
-    assert {k: v for k, v in after.items() if v != before[k]} == {}, before
+    assert {k: (before[k], v) for k, v in after.items() if v != before[k]} == {}
     assert abs(time.time() - time.monotonic() - clock) < 1, "somebody set the clock"
     assert neighbour.ask("state") == neighbour.first
 

@@ -88,5 +88,5 @@ TEST(err_kind_str_names_each_kind_once)
 			CHECK(strcmp(name, err_kind_str((enum err_kind)j)) != 0);
 	}
 	CHECK_STR(err_kind_str(ERR_KIND_MAX), "?");
-	CHECK_STR(err_kind_str((enum err_kind)-1), "?");
+	CHECK_STR(err_kind_str((enum err_kind) - 1), "?");
 }

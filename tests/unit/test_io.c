@@ -161,12 +161,8 @@ TEST(io_read_text_takes_newlines_off_the_end_only)
 	static const struct {
 		const char *file, *text;
 	} cases[] = {
-		{ "", "" },
-		{ "\n", "" },
-		{ "\n\n", "" },
-		{ "a\n", "a" },
-		{ "a\nb\n\n", "a\nb" },
-		{ "\na", "\na" },
+		{ "", "" },     { "\n", "" },           { "\n\n", "" },
+		{ "a\n", "a" }, { "a\nb\n\n", "a\nb" }, { "\na", "\na" },
 		{ "a ", "a " },
 	};
 
@@ -259,15 +255,9 @@ TEST(io_read_keyed_wants_the_whole_key_at_the_start_of_a_line)
 		int result;
 		uint64_t value;
 	} cases[] = {
-		{ "usage_usec", 0, 5 },
-		{ "user_usec", 0, 7 },
-		{ "last", 0, 9 },
-		{ "usage", -ENOENT, 0 },
-		{ "usec", -ENOENT, 0 },
-		{ "usage_usec_", -ENOENT, 0 },
-		{ "word", -EINVAL, 0 },
-		{ "none", -ENOENT, 0 },
-		{ "two", -EINVAL, 0 },
+		{ "usage_usec", 0, 5 },    { "user_usec", 0, 7 },  { "last", 0, 9 },
+		{ "usage", -ENOENT, 0 },   { "usec", -ENOENT, 0 }, { "usage_usec_", -ENOENT, 0 },
+		{ "word", -EINVAL, 0 },    { "none", -ENOENT, 0 }, { "two", -EINVAL, 0 },
 		{ "missing", -ENOENT, 0 },
 	};
 	int fd;

@@ -119,10 +119,13 @@ TEST(limit_parse_uses_the_unit_of_the_row)
 TEST(limit_format_says_the_unit)
 {
 	char buf[32];
+	uint64_t v;
 
 	CHECK(limit_format(LIMIT_MEMORY, 256ULL << 20, buf, sizeof(buf)) == buf);
 	CHECK_STR(buf, "256 MiB");
-	CHECK_STR(limit_format(LIMIT_CPUS, 500, buf, sizeof(buf)), "0.500");
+	CHECK_EQ_INT(limit_parse(LIMIT_CPUS, limit_format(LIMIT_CPUS, 1050, buf, sizeof(buf)), &v),
+		     0);
+	CHECK_EQ_INT(v, 1050);
 	CHECK_STR(limit_format(LIMIT_CPU_SECONDS, 10, buf, sizeof(buf)), "10 s");
 	CHECK_STR(limit_format(LIMIT_PROCESSES, 64, buf, sizeof(buf)), "64");
 	for (unsigned int i = 0; i < LIMIT_ID_MAX; i++) {

@@ -17,6 +17,7 @@ GIVE_UP_AFTER = 5
 ERRORS_KEPT = 3
 RATE_SLICES, RATE_SLICES_QUICK, RATE_SLICE_S = 10, 2, 1.0
 MEMORY_RUNS = 10
+MORE_IS_BETTER = ("MB/s", "1/s")
 
 
 class Tally:
@@ -41,9 +42,9 @@ class Tally:
         return "measured" if self.samples else f"does not work here: {self.errors[0] if self.errors else '?'}"
 
 
-def row(tally, figure, unit, samples=None, failures=None, keep=True):
+def row(tally, figure, unit, samples=None, keep=True):
     samples = tally.samples if samples is None else samples
-    figures = summary(samples, tally.failures if failures is None else failures)
+    figures = summary(samples, tally.failures, more_is_better=unit in MORE_IS_BETTER)
     return {"peer": tally.peer.name, "status": tally.status(), "figure": figure, "unit": unit,
             "holds": tally.peer.holds, "how": tally.opened.shown, **figures,
             "samples": [round(s, 4) for s in samples] if keep else [], "errors": tally.errors}

@@ -30,6 +30,7 @@ ENVIRONMENT = {
 CLONE_NEWNS = 0x20000
 MS_REC_PRIVATE = 0x4000 | 0x40000
 MNT_DETACH = 2
+PR_SET_PDEATHSIG = 1
 
 
 @dataclasses.dataclass
@@ -59,7 +60,7 @@ _count = 0
 def fresh_id():
     global _count
     _count += 1
-    return f"glovebox-bench-{os.getpid()}-{_count}"
+    return f"gb-bench-{os.getpid()}-{_count}"
 
 
 def filled(argv, name):
@@ -213,9 +214,7 @@ def memory_of_idle(command, ready, timeout_s=TIMEOUT_S):
         pid = spawn(filled(command.stages[0], name), in_r, out_w, errors.fileno())
         os.close(in_r)
         os.close(out_w)
-        poll = select.poll()
-        poll.register(out_r, select.POLLIN)
-        if not poll.poll(timeout_s * 1000) or os.read(out_r, len(ready)) != ready:
+        if not comes(out_r, ready, deadline):
             error = f"did not come up: {last_line(errors)}"
         else:
             try:
@@ -230,6 +229,21 @@ def memory_of_idle(command, ready, timeout_s=TIMEOUT_S):
         if error and command.cleanup:
             clean(filled(command.cleanup, name))
     return processes, error
+
+
+def comes(fd, text, deadline):
+    """Whether exactly this is what a pipe says first."""
+    poll = select.poll()
+    poll.register(fd, select.POLLIN)
+    got = b""
+    while got != text and text.startswith(got):
+        piece = b""
+        if poll.poll(max(0, (deadline - time.monotonic()) * 1000)):
+            piece = os.read(fd, len(text) - len(got))
+        if not piece:
+            return False
+        got += piece
+    return got == text
 
 
 def family(root):
@@ -296,6 +310,10 @@ class Launcher:
     def serve(ours, pipe, prepare):
         # Ctrl-C is for the harness: it lets the run that has begun come to its end and clean up.
         signal.signal(signal.SIGINT, signal.SIG_IGN)
+        signal.signal(signal.SIGTERM, signal.SIG_DFL)
+        # A harness that is killed leaves nobody behind. (Its end of the pipe would not tell: launchers that
+        # were started later hold copies of it.)
+        ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
         ours.close()
         function, args = prepare or (lambda: None), ()
         while True:
@@ -306,6 +324,8 @@ class Launcher:
             try:
                 pipe.send(answer)
                 function, args = pipe.recv()
+                if function is None:
+                    return
             except (EOFError, OSError):
                 return
 
@@ -323,5 +343,9 @@ class Launcher:
         return self.answer()
 
     def close(self):
-        self.pipe.close()
+        try:
+            self.send(None)
+        except OSError:
+            pass  # it is gone already
         self.process.join()
+        self.pipe.close()

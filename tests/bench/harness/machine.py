@@ -23,8 +23,8 @@ def cgroup_kind():
     if os.path.exists("/sys/fs/cgroup/cgroup.controllers"):
         return "v2"
     if os.path.exists("/sys/fs/cgroup/unified/cgroup.procs"):
-        return "v1, with an empty v2 hierarchy" if not read("/sys/fs/cgroup/unified/cgroup.controllers").split() \
-            else "hybrid"
+        controllers = read("/sys/fs/cgroup/unified/cgroup.controllers").split()
+        return f"v1, beside it v2 with {', '.join(controllers) or 'no controller'}"
     return "v1" if os.path.exists("/sys/fs/cgroup/memory") else "none"
 
 

@@ -7,6 +7,7 @@ import json
 import os
 import pathlib
 import shutil
+import signal
 import subprocess
 import sys
 import tempfile
@@ -140,7 +141,7 @@ def write(results, folder):
 
 
 def glovebox_failures(results):
-    return sum(row["failures"] or row["status"] != "measured" for case in results["cases"] for row in case["rows"]
+    return sum(row["failures"] > 0 or row["status"] != "measured" for case in results["cases"] for row in case["rows"]
                if row["peer"].startswith("glovebox"))
 
 
@@ -152,6 +153,7 @@ def main(doc, argv=None):
     glovebox = pathlib.Path(os.environ.get("GLOVEBOX") or ROOT / "build" / "glovebox").resolve()
     temp = pathlib.Path(tempfile.mkdtemp(prefix="gb-bench-"))
     temp.chmod(0o755)
+    signal.signal(signal.SIGTERM, signal.default_int_handler)
     ctx = Context(glovebox, temp, options.runs, options.quick)
     try:
         if options.list:
@@ -161,7 +163,15 @@ def main(doc, argv=None):
             parser.error(f"{glovebox} is not there: run 'make build' first")
         return bench(options, cases, ctx)
     finally:
-        shutil.rmtree(temp, ignore_errors=True)
+        remove(temp, ctx)
+
+
+def remove(temp, ctx):
+    """A container that left a mount of the host in there must not take the host with it."""
+    if f" {temp}/" in pathlib.Path("/proc/self/mountinfo").read_text(errors="replace"):
+        ctx.say(f"!! something is still mounted below {temp}: left alone")
+        return
+    shutil.rmtree(temp, ignore_errors=True)
 
 
 def bench(options, cases, ctx):

@@ -109,7 +109,9 @@ def glovebox(*options):
     def command(peer, ctx, work):
         shell = ["--shell"] if work.language == "shell" else []
         argv = [peer.path(ctx), "run", *options, *shell, "-c", work.text]
-        return launch.Command([argv], work.expect, capture="--json" in options)
+        # With --json the output is inside the answer, and the case judges it.
+        json_wanted = "--json" in options
+        return launch.Command([argv], None if json_wanted else work.expect, capture=json_wanted)
 
     return command
 

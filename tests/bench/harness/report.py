@@ -13,16 +13,21 @@ def number(value):
     return f"{value:.2f}" if size < 10 else f"{value:.1f}" if size < 100 else f"{value:.0f}"
 
 
+WORDS = ("peer", "figure", "unit", "version", "keeps in", "step", "what")
+
+
 def table(head, rows):
-    lines = ["| " + " | ".join(head) + " |", "|---" + "|---:" * (len(head) - 1) + "|"]
-    # A bar inside a cell would end it.
-    lines += ["| " + " | ".join(str(cell).replace("|", "\\|") for cell in row) + " |" for row in rows]
-    return "\n".join(lines)
+    def line(cells):
+        # A bar inside a cell would end it.
+        return "| " + " | ".join(str(cell).replace("|", "\\|") for cell in cells) + " |"
+
+    rule = "|" + "|".join("---" if name in WORDS else "---:" for name in head) + "|"
+    return "\n".join([line(head), rule, *map(line, rows)])
 
 
 def ratio(row, rows):
-    """How many times the first measured peer of the same figure, by p50."""
-    base = next((r for r in rows if r["figure"] == row["figure"] and r["unit"] == row["unit"]), None)
+    """How many times the same figure of the first peer, by p50."""
+    base = next((r for r in rows if r["peer"] == rows[0]["peer"] and r["figure"] == row["figure"]), None)
     if not base or not base["p50"] or row["p50"] is None:
         return "–"
     return f"{row['p50'] / base['p50']:.2f}"
@@ -91,9 +96,8 @@ def markdown(results, plan_text=""):
             continue
         out += [plan_rows(case, texts) if case["kind"] == "plan" and case["rows"][0]["p50"] is not None
                 else case_rows(case), ""]
-        for row in case["rows"]:
-            if row["errors"]:
-                out += [f"- {row['peer']}, {row['figure']}: failed with: {'; '.join(row['errors'])}"]
+        failed = {row["peer"]: row["errors"] for row in case["rows"] if row["errors"]}
+        out += [f"- {peer} failed with: {'; '.join(errors)}" for peer, errors in failed.items()]
         out += ["", "<details><summary>How each was called</summary>", "", "```"]
         out += sorted({f"{row['peer']}: {row['how']}" for row in case["rows"] if row["how"]})
         out += ["```", "</details>", ""]

@@ -1,0 +1,100 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* src/box/job.c: the end of a job, on pipes that the test holds. The event loop is not there. */
+#include "box/init.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "test_help.h"
+
+/* Those of init.c, which has a main() and would be the wrong one. */
+void watch_add(struct init *in, int fd, enum watch what, unsigned int slot, uint32_t events)
+{
+	(void)in, (void)fd, (void)what, (void)slot, (void)events;
+}
+
+void watch_del(struct init *in, int fd)
+{
+	(void)in, (void)fd;
+}
+
+static struct init *in;
+static int out[2], err[2]; /* what programs of the box write to */
+
+/* A job without sweep whose leader has just been reaped, with `left` bytes of its own in stdout. */
+static struct job *ended_job(uint64_t left)
+{
+	struct job *j;
+
+	(void)signal(SIGPIPE, SIG_IGN);
+	in = calloc(1, sizeof(*in));
+	CHECK(in != NULL);
+	in->gate_fd = in->sending = -1;
+	CHECK(pipe2(out, O_CLOEXEC | O_NONBLOCK) == 0 && pipe2(err, O_CLOEXEC | O_NONBLOCK) == 0);
+	j = &in->jobs[0];
+	*j = (struct job){
+		.state = JOB_ENDED, .id = 5, .in_fd = -1, .exec_fd = -1, .deadline_us = UINT64_MAX
+	};
+	j->out[0] = (struct out_stream){ .fd = out[0], .watched = true, .left = left };
+	j->out[1] = (struct out_stream){ .fd = err[0], .watched = true };
+	CHECK_EQ_INT(ring_init(&j->ring), 0);
+	return j;
+}
+
+static void close_job(struct job *j)
+{
+	for (int i = 0; i < 2; i++)
+		if (j->out[i].fd >= 0)
+			(void)close(j->out[i].fd);
+	ring_done(&j->ring);
+	(void)close(out[1]);
+	(void)close(err[1]);
+	free(in);
+}
+
+TEST(box_job_sends_what_was_printed_and_then_its_exit)
+{
+	struct job *j = ended_job(3);
+	struct frame f;
+	ptrdiff_t n;
+
+	CHECK_EQ_INT(write(out[1], "abcdaemon", 9), 9); /* three bytes are the job's */
+	job_event(in, 0, WATCH_OUT);
+	CHECK_EQ_INT(j->state, JOB_TOLD);
+	n = frame_parse(j->ring.buf, (size_t)j->ring.head, FRAME_FROM_BOX, &f);
+	CHECK(n > 0 && f.type == FRAME_OUTPUT && f.number == 1 && f.len == 3);
+	CHECK_MEM(f.payload, "abc", 3);
+	n = frame_parse(j->ring.buf + n, (size_t)j->ring.head - (size_t)n, FRAME_FROM_BOX, &f);
+	CHECK(n > 0 && f.type == FRAME_EXIT && f.number == 2);
+	/* What a daemon prints from then on is read and dropped. */
+	job_event(in, 0, WATCH_OUT);
+	CHECK_EQ_INT(write(out[1], "more", 4), 4);
+	job_event(in, 0, WATCH_OUT);
+	CHECK_EQ_INT(read(out[0], &(char){ 0 }, 1), -1); /* nothing left */
+	CHECK_EQ_INT(j->ring.next_number, 3);
+	close_job(j);
+}
+
+/*
+ * The leader has ended with bytes of its own still in stdout; a daemon that it left writes to stderr, of which
+ * nothing belongs to the job any more. That event may come first. The daemon must neither block nor die of it.
+ */
+TEST(box_job_leaves_a_daemon_its_pipe)
+{
+	struct job *j = ended_job(3);
+
+	CHECK_EQ_INT(write(out[1], "abc", 3), 3);
+	CHECK_EQ_INT(write(err[1], "daemon", 6), 6);
+	job_event(in, 0, WATCH_ERR);
+	CHECK_EQ_INT(write(err[1], "daemon", 6), 6); /* -1 and EPIPE: its pipe was closed */
+	job_event(in, 0, WATCH_OUT);
+	CHECK_EQ_INT(j->state, JOB_TOLD);
+	CHECK_EQ_INT(write(err[1], "daemon", 6), 6);
+	job_event(in, 0, WATCH_ERR);
+	CHECK_EQ_INT(write(err[1], "daemon", 6), 6);
+	close_job(j);
+}

@@ -1,0 +1,454 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * src/keeper: what can be said of it without a box. The keeper's surface (ops.c) is driven as a gate that is
+ * compromised would: through the socket, with messages that do not fit their row.
+ */
+#include "keeper/keeper.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/own.h"
+#include "wire/msg.h"
+
+#include "test_help.h"
+
+/* --- ids ---------------------------------------------------------------------------------------------------- */
+
+static const struct ids rooted = { .base = 0x70000000, .per_slot = 8192, .slots = 1024 };
+static const struct ids rootless = { .rootless = true, .base = 1, .per_slot = 512, .slots = 127 };
+
+TEST(ids_of_a_box_lie_in_its_slot)
+{
+	static const struct ids *const kinds[] = { &rooted, &rootless };
+
+	for (size_t i = 0; i < ARRAY_LEN(kinds); i++) {
+		const struct ids *ids = kinds[i];
+		const unsigned int slots[] = { 0, 1, ids->slots - 1 };
+
+		for (size_t k = 0; k < ARRAY_LEN(slots); k++)
+			for (unsigned int n = 0; n < BOXES_MAX; n++)
+				for (int root_user = 0; root_user <= 1; root_user++) {
+					uint32_t first = ids->base + slots[k] * ids->per_slot;
+					struct box_ids b = ids_for(ids, slots[k], n, root_user);
+
+					CHECK(b.root >= first && b.root < first + ids->per_slot);
+					CHECK(b.user >= first && b.user < first + ids->per_slot);
+					CHECK_EQ_INT(b.root == b.user, root_user);
+					CHECK_EQ_INT(b.in_root, 0);
+					CHECK_EQ_INT(b.in_user, root_user ? 0 : BOX_USER);
+				}
+	}
+}
+
+/* The layer own-uids: two ids "that belong to this box alone". */
+static void check_no_two_share(const struct ids *ids)
+{
+	bool *taken = calloc(ids->per_slot, sizeof(*taken));
+
+	CHECK(taken != NULL);
+	for (unsigned int n = 0; n < BOXES_MAX; n++) {
+		struct box_ids b = ids_for(ids, 3, n, false);
+		uint32_t first = ids->base + 3 * ids->per_slot;
+
+		if (taken[b.root - first] || taken[b.user - first])
+			test_fail(__FILE__, __LINE__, "box %u has the ids of another", n);
+		taken[b.root - first] = taken[b.user - first] = true;
+	}
+	CHECK(true);
+	free(taken);
+}
+
+TEST(ids_of_two_boxes_of_root_differ)
+{
+	check_no_two_share(&rooted);
+}
+
+TEST(ids_of_two_boxes_of_a_user_differ)
+{
+	check_no_two_share(&rootless);
+}
+
+TEST(ids_without_a_range_are_one)
+{
+	const struct ids single = { .single = true, .slots = 1024 };
+
+	for (int root_user = 0; root_user <= 1; root_user++) {
+		struct box_ids b = ids_for(&single, 5, 7, root_user);
+
+		CHECK(b.root == 0 && b.user == 0);
+		CHECK_EQ_INT(b.in_root, b.in_user);
+		CHECK_EQ_INT(b.in_user, root_user ? 0 : BOX_USER);
+	}
+}
+
+/* --- the surface -------------------------------------------------------------------------------------------- */
+
+static struct keeper k;
+static int gate; /* the gate's end */
+
+static void keeper_open(bool hello)
+{
+	int s[2];
+
+	CHECK_EQ_INT(chan_pair(s), 0);
+	CHECK(fcntl(s[0], F_SETFL, O_NONBLOCK) == 0);
+	memset(&k, 0, sizeof(k));
+	k.gate_fd = s[1];
+	k.epoll_fd = k.children_fd = k.init_fd = -1;
+	k.hello = hello;
+	for (int i = 0; i < CG_KIND_MAX; i++)
+		k.cgroups.base_fd[i] = -1;
+	gate = s[0];
+}
+
+static void keeper_close(void)
+{
+	for (unsigned int i = 0; i < k.nboxes; i++)
+		free(k.boxes[i].record);
+	(void)close(k.gate_fd);
+	(void)close(gate);
+}
+
+/* A box that is ready and has nothing behind it. */
+static struct box *add_box(uint64_t id)
+{
+	struct box *b = &k.boxes[k.nboxes];
+
+	*b = (struct box){ .state = BOX_READY,
+			   .id = id,
+			   .number = k.nboxes++,
+			   .pid = -1,
+			   .pidfd = -1,
+			   .control_fd = -1,
+			   .report_fd = -1,
+			   .stream_fd = -1,
+			   .deadline_us = UINT64_MAX,
+			   .layers = id * 3,
+			   .setup_us = id * 5 };
+	for (int i = 0; i < CG_KIND_MAX; i++)
+		b->cgroup.fd[i] = -1;
+	return b;
+}
+
+/* What the keeper does with one message from the gate. */
+static int ask(uint16_t type, uint64_t request, const void *body, size_t len, const int *fds,
+	       unsigned int nfds)
+{
+	static struct chan_msg m;
+
+	CHECK_EQ_INT(chan_send(gate, type, request, body, len, fds, nfds), 0);
+	CHECK_EQ_INT(chan_recv(k.gate_fd, &m), 1);
+	return ops_handle(&k, &m);
+}
+
+static int ask_u64(uint16_t type, uint64_t request, uint64_t v)
+{
+	uint8_t body[8];
+	struct msg_out m;
+
+	msg_out_init(&m, body, sizeof(body));
+	msg_put_u64(&m, v);
+	return ask(type, request, body, sizeof(body), NULL, 0);
+}
+
+static int hello(uint32_t version, uint32_t oldest)
+{
+	uint8_t body[8];
+	struct msg_out m;
+
+	msg_out_init(&m, body, sizeof(body));
+	msg_put_u32(&m, version);
+	msg_put_u32(&m, oldest);
+	return ask(OP_HELLO, 9, body, sizeof(body), NULL, 0);
+}
+
+static void check_silent(void)
+{
+	static struct chan_msg m;
+
+	CHECK_EQ_INT(chan_recv(gate, &m), -EAGAIN);
+}
+
+static const struct chan_msg *check_answer(uint16_t type, uint64_t request)
+{
+	static struct chan_msg m;
+
+	CHECK_EQ_INT(chan_recv(gate, &m), 1);
+	CHECK_EQ_INT(m.type, type);
+	CHECK_EQ_INT(m.request, request);
+	CHECK_EQ_INT(m.nfds, 0);
+	return &m;
+}
+
+TEST(keeper_says_hello_once)
+{
+	const struct chan_msg *m;
+
+	keeper_open(false);
+	CHECK_EQ_INT(hello(KEEPER_PROTO_VERSION, KEEPER_PROTO_OLDEST), 0);
+	CHECK(k.hello);
+	m = check_answer(REPLY_OK, 9);
+	CHECK_EQ_INT(m->len, 8);
+	CHECK(hello(KEEPER_PROTO_VERSION, KEEPER_PROTO_OLDEST) < 0);
+	keeper_close();
+}
+
+TEST(keeper_speaks_with_versions_that_overlap)
+{
+	static const struct {
+		uint32_t version, oldest;
+		bool good;
+	} cases[] = {
+		{ KEEPER_PROTO_VERSION, KEEPER_PROTO_VERSION, true },
+		{ KEEPER_PROTO_VERSION + 5, KEEPER_PROTO_VERSION, true },
+		{ KEEPER_PROTO_VERSION + 5, KEEPER_PROTO_VERSION + 1, false },
+		{ KEEPER_PROTO_OLDEST - 1, 0, false },
+		{ UINT32_MAX, 0, true },
+		{ UINT32_MAX, UINT32_MAX, false },
+	};
+
+	for (size_t i = 0; i < ARRAY_LEN(cases); i++) {
+		keeper_open(false);
+		CHECK_EQ_INT(hello(cases[i].version, cases[i].oldest) == 0, cases[i].good);
+		CHECK_EQ_INT(k.hello, cases[i].good);
+		keeper_close();
+	}
+}
+
+/* Every type, in both states, at the bounds of its row and beyond: a message that does not fit ends the gate. */
+TEST(keeper_takes_no_message_that_does_not_fit_its_row)
+{
+	enum { ST_HELLO = 1, ST_READY = 2 };
+	static const struct {
+		unsigned int type, states;
+		size_t min, max;
+		unsigned int fds;
+	} rows[] = {
+#define OP(id, state, min, max, fds, doc) { OP_##id, state, min, max, fds },
+#include "wire/ops.tbl"
+#undef OP
+	};
+	static const uint8_t body[CHAN_MAX - CHAN_HEADER];
+
+	for (int ready = 0; ready <= 1; ready++)
+		for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
+			keeper_open(ready);
+			CHECK(ask((uint16_t)rows[i].type, 1, body, rows[i].min - 1, NULL, 0) < 0);
+			CHECK(ask((uint16_t)rows[i].type, 1, body, rows[i].max + 1, NULL, 0) < 0);
+			CHECK(ask((uint16_t)rows[i].type, 1, body, 0, NULL, 0) < 0);
+			if ((rows[i].states & (ready ? ST_READY : ST_HELLO)) == 0) {
+				CHECK(ask((uint16_t)rows[i].type, 1, body, rows[i].min, NULL, 0) <
+				      0);
+				CHECK(ask((uint16_t)rows[i].type, 1, body, rows[i].max, NULL, 0) <
+				      0);
+			}
+			check_silent(); /* none of it came as far as a handler */
+			keeper_close();
+		}
+}
+
+TEST(keeper_takes_no_type_that_does_not_exist)
+{
+	static const uint8_t body[8];
+
+	keeper_open(true);
+	for (unsigned int type = OP_TYPE_MAX; type <= UINT16_MAX; type++)
+		CHECK(ask((uint16_t)type, 1, body, sizeof(body), NULL, 0) < 0);
+	CHECK(ask(OP_NONE, 1, body, sizeof(body), NULL, 0) < 0);
+	check_silent();
+	keeper_close();
+}
+
+TEST(keeper_closes_descriptors_that_no_row_asks_for)
+{
+	int fds[CHAN_FDS];
+	unsigned int before;
+
+	keeper_open(true);
+	for (unsigned int i = 0; i < CHAN_FDS; i++)
+		CHECK((fds[i] = dup(gate)) >= 0);
+	before = count_fds();
+	for (unsigned int type = 0; type < OP_TYPE_MAX; type++)
+		for (unsigned int n = 1; n <= CHAN_FDS; n++) {
+			static const uint8_t body[16];
+			size_t len = type == OP_BOX_DEADLINE ? 16 : type == OP_BOX_RECORD ? 12 : 8;
+
+			CHECK(ask((uint16_t)type, 1, body, len, fds, n) < 0);
+			CHECK_EQ_INT(count_fds(), before);
+		}
+	check_silent();
+	for (unsigned int i = 0; i < CHAN_FDS; i++)
+		(void)close(fds[i]);
+	keeper_close();
+}
+
+TEST(keeper_refuses_a_box_that_is_not_there)
+{
+	static const unsigned int types[] = { OP_BOX_ATTACH, OP_BOX_FIGURES, OP_BOX_END };
+	static const uint64_t ids[] = { 0, 2, 8, UINT64_MAX };
+
+	keeper_open(true);
+	(void)add_box(7);
+	for (size_t i = 0; i < ARRAY_LEN(types); i++)
+		for (size_t n = 0; n < ARRAY_LEN(ids); n++) {
+			const struct chan_msg *m;
+			struct err e;
+
+			/* The gate lives: it may ask for a box that has just gone. */
+			CHECK_EQ_INT(ask_u64((uint16_t)types[i], 40 + n, ids[n]), 0);
+			m = check_answer(REPLY_FAILED, 40 + n);
+			CHECK_EQ_INT(failed_decode(m->body, m->len, &e), 0);
+			CHECK_EQ_INT(e.kind, ERR_INPUT);
+		}
+	check_silent();
+	keeper_close();
+}
+
+TEST(keeper_refuses_a_box_that_is_not_ready)
+{
+	static const enum box_state states[] = { BOX_FREE, BOX_SETUP, BOX_ENDING };
+
+	for (size_t i = 0; i < ARRAY_LEN(states); i++) {
+		keeper_open(true);
+		add_box(7)->state = states[i];
+		CHECK_EQ_INT(ask_u64(OP_BOX_FIGURES, 3, 7), 0);
+		(void)check_answer(REPLY_FAILED, 3);
+		CHECK_EQ_INT(ask_u64(OP_BOX_END, 4, 7), 0);
+		(void)check_answer(REPLY_FAILED, 4);
+		CHECK_EQ_INT(k.boxes[0].request, 0);
+		CHECK_EQ_INT(ask_u64(OP_BOX_LIST, 5, 0), 0);
+		CHECK_EQ_INT(check_answer(REPLY_OK, 5)->len, 0);
+		keeper_close();
+	}
+}
+
+TEST(keeper_refuses_a_request_that_is_malformed)
+{
+	static struct box_request q;
+	static uint8_t body[8192];
+	ptrdiff_t n;
+
+	keeper_open(true);
+	memset(&q, 0, sizeof(q));
+	limits_init(&q.limits);
+	n = box_request_encode(&q, body, sizeof(body));
+	CHECK(n > 8);
+	for (size_t len = 8; len < (size_t)n; len++)
+		CHECK(ask(OP_BOX_NEW, 1, body, len, NULL, 0) < 0);
+	CHECK(ask(OP_BOX_NEW, 1, body, (size_t)n + 1, NULL, 0) < 0);
+	check_silent();
+	/* A limit out of range is an honest mistake, and answered. */
+	q.limits.v[LIMIT_MEMORY] = 1;
+	n = box_request_encode(&q, body, sizeof(body));
+	CHECK_EQ_INT(ask(OP_BOX_NEW, 2, body, (size_t)n, NULL, 0), 0);
+	(void)check_answer(REPLY_FAILED, 2);
+	CHECK_EQ_INT(k.nboxes, 0);
+	keeper_close();
+}
+
+static int set_record(uint64_t box, const void *p, size_t n)
+{
+	uint8_t body[12 + BOX_RECORD_MAX];
+	struct msg_out m;
+
+	msg_out_init(&m, body, sizeof(body));
+	msg_put_u64(&m, box);
+	msg_put_bytes(&m, p, n);
+	CHECK(!m.failed);
+	return ask(OP_BOX_RECORD, 6, body, m.len, NULL, 0);
+}
+
+/* Boxes are listed in the order of their ids wherever they lie, each with its record as it was given. */
+TEST(keeper_lists_boxes_with_their_records)
+{
+	static uint8_t record[BOX_RECORD_MAX];
+	static const uint64_t ids[] = { 30, 10, 20, UINT64_MAX };
+	static const uint64_t sorted[] = { 10, 20, 30, UINT64_MAX };
+	static const size_t sizes[] = { 0, 1, 100, BOX_RECORD_MAX };
+	uint64_t seed = 13, after = 0;
+
+	rnd_fill(&seed, record, sizeof(record));
+	keeper_open(true);
+	for (size_t i = 0; i < ARRAY_LEN(ids); i++)
+		(void)add_box(ids[i]);
+	for (size_t i = 0; i < ARRAY_LEN(sorted); i++) {
+		CHECK_EQ_INT(set_record(sorted[i], record, 50), 0); /* to be replaced */
+		(void)check_answer(REPLY_OK, 6);
+		CHECK_EQ_INT(set_record(sorted[i], record, sizes[i]), 0);
+		(void)check_answer(REPLY_OK, 6);
+	}
+	for (size_t i = 0; i < ARRAY_LEN(sorted); i++) {
+		const size_t info_len = 24 + 4 * PLAN_STEPS;
+		const struct chan_msg *m;
+		struct box_info info;
+		struct msg_in in;
+		const uint8_t *p;
+		size_t n;
+
+		CHECK_EQ_INT(ask_u64(OP_BOX_LIST, 7, after), 0);
+		m = check_answer(REPLY_OK, 7);
+		CHECK(m->len > info_len);
+		CHECK_EQ_INT(box_info_decode(m->body, info_len, &info), 0);
+		CHECK(info.box == sorted[i] && info.layers == sorted[i] * 3);
+		CHECK(info.setup_us == sorted[i] * 5);
+		msg_in_init(&in, m->body + info_len, m->len - info_len);
+		p = msg_get_bytes(&in, BOX_RECORD_MAX, &n);
+		CHECK_EQ_INT(msg_end(&in), 0);
+		CHECK_EQ_INT(n, sizes[i]);
+		CHECK_MEM(p, record, n);
+		after = info.box;
+	}
+	CHECK_EQ_INT(ask_u64(OP_BOX_LIST, 8, after), 0);
+	CHECK_EQ_INT(check_answer(REPLY_OK, 8)->len, 0);
+	keeper_close();
+}
+
+TEST(keeper_refuses_a_record_whose_length_lies)
+{
+	uint8_t body[12 + 4] = { 7 };
+
+	keeper_open(true);
+	(void)add_box(7);
+	for (unsigned int n = 0; n < 256; n++) {
+		body[8] = (uint8_t)n;
+		CHECK_EQ_INT(ask(OP_BOX_RECORD, 1, body, sizeof(body), NULL, 0) == 0, n == 4);
+	}
+	(void)check_answer(REPLY_OK, 1);
+	check_silent();
+	CHECK_EQ_INT(k.boxes[0].record_len, 4);
+	keeper_close();
+}
+
+TEST(keeper_deadline_is_from_now_and_can_be_taken_back)
+{
+	static const struct {
+		uint64_t us;
+		bool none;
+	} cases[] = {
+		{ 0, true },
+		{ 1, false },
+		{ 3600000000, false },
+		{ UINT64_MAX, true },
+		{ UINT64_MAX / 2 + 1, true },
+	};
+
+	keeper_open(true);
+	(void)add_box(7);
+	for (size_t i = 0; i < ARRAY_LEN(cases); i++) {
+		uint8_t body[16];
+		struct msg_out m;
+
+		msg_out_init(&m, body, sizeof(body));
+		msg_put_u64(&m, 7);
+		msg_put_u64(&m, cases[i].us);
+		CHECK_EQ_INT(ask(OP_BOX_DEADLINE, i, body, sizeof(body), NULL, 0), 0);
+		(void)check_answer(REPLY_OK, i);
+		CHECK_EQ_INT(k.boxes[0].deadline_us == UINT64_MAX, cases[i].none);
+		CHECK(k.boxes[0].deadline_us >= cases[i].us);
+	}
+	keeper_close();
+}
