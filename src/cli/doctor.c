@@ -143,7 +143,7 @@ static void go_through(const struct machine *m, struct finding *results)
 		checks[i].run(m, &checks[i], f);
 		if (f->status == CHECK_OK)
 			f->fix[0] = '\0';
-		else if (f->fix[0] == '\0' && checks[i].fix != NULL)
+		else if (f->fix[0] == '\0' && checks[i].fix != NULL && !f->untried)
 			fix_by_row(&checks[i], f);
 	}
 }

@@ -33,6 +33,7 @@ struct finding {
 	enum check_status status;
 	char detail[512];
 	char fix[1024]; /* "": that of the check's row */
+	bool untried;   /* another check stands in the way, and says how to fix that */
 };
 
 /* How a container is to be started so that boxes can be made in it. */
@@ -57,6 +58,7 @@ struct machine {
 	uid_t uid;
 	bool root;       /* effective uid 0 */
 	bool privileged; /* root as the keeper understands it: may map ids and make namespaces */
+	bool may_map;    /* root that may at least map ids, as in a container */
 	bool no_new_privs;
 	bool seccomp;                      /* a filter is on us already */
 	uint64_t caps;                     /* effective capabilities */
@@ -103,6 +105,8 @@ uint64_t sysctl_u64(const char *name, uint64_t otherwise);
 uint64_t meminfo_bytes(const char *key);
 /* The command that gets this distribution a newer kernel. */
 void fix_kernel(struct finding *f);
+/* Whether user namespaces stand in the way of a check; then it is filled. */
+bool untried(const struct machine *m, struct finding *f);
 bool machine_has_cap(const struct machine *m, unsigned int cap);
 struct package {
 	const char *module, *deb;
@@ -133,6 +137,3 @@ check_fn check_caller, check_container, check_kernel, check_user_namespace, chec
 	"update-grub && sudo reboot"
 /* In a row: fix_kernel() has the command. */
 #define FIX_KERNEL "a newer kernel"
-
-/* What a check says that user namespaces stand in the way of. */
-#define UNTRIED "cannot be tried before user namespaces work"

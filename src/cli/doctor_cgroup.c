@@ -14,6 +14,7 @@
 #include <fcntl.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <sys/xattr.h>
 
 #define LEAF "/glovebox-self" /* where the keeper puts those who were in the cgroup before */
@@ -93,15 +94,17 @@ static bool own_path(const char *controller, char *ret, size_t size)
 }
 
 /* 0, or why no cgroup can be made there. */
-static int may_write(const char *dir)
+static int may_write(const struct machine *m, const char *dir)
 {
 	char procs[600];
+	struct stat st;
 
 	(void)snprintf(procs, sizeof(procs), "%s/cgroup.procs", dir);
-	return faccessat(AT_FDCWD, dir, W_OK, AT_EACCESS) < 0 ||
-			       faccessat(AT_FDCWD, procs, W_OK, AT_EACCESS) < 0
-		       ? errno
-		       : 0;
+	if (faccessat(AT_FDCWD, dir, W_OK, AT_EACCESS) < 0 ||
+	    faccessat(AT_FDCWD, procs, W_OK, AT_EACCESS) < 0 || stat(procs, &st) < 0)
+		return errno;
+	/* Root of a user namespace has power over files whose uid and gid are both known there. */
+	return m->privileged || st.st_gid == getegid() ? 0 : EACCES;
 }
 
 /* --- version 2 ---------------------------------------------------------------------------------- */
@@ -142,14 +145,14 @@ static bool look_v2(const struct machine *m, struct place *p)
 		(void)snprintf(p->dir, sizeof(p->dir), "%s", p->top);
 	p->has = offered(p->dir);
 	p->version = 2;
-	p->error = may_write(p->dir);
+	p->error = may_write(m, p->dir);
 	/* Controllers that are with version 1 cannot be here; a pure version 2 has at least some. */
 	return (offered(p->top) & 1u) != 0 || p->has != 0;
 }
 
 /* --- version 1 ---------------------------------------------------------------------------------- */
 
-static void look_v1(struct place *p)
+static void look_v1(const struct machine *m, struct place *p)
 {
 	*p = (struct place){ 0 };
 	for (unsigned int i = 0; i < CONTROLLERS; i++) {
@@ -160,7 +163,7 @@ static void look_v1(struct place *p)
 		    !own_path(controllers[i], own, sizeof(own)))
 			continue;
 		(void)snprintf(dir, sizeof(dir), "%s%s", at, own);
-		error = may_write(dir);
+		error = may_write(m, dir);
 		if (error == 0)
 			p->has |= 1u << i;
 		else if (p->error == 0)
@@ -175,7 +178,7 @@ static void look(const struct machine *m, struct place *p)
 {
 	*p = (struct place){ 0 };
 	if (!look_v2(m, p))
-		look_v1(p);
+		look_v1(m, p);
 }
 
 /* --- fixes -------------------------------------------------------------------------------------- */
@@ -200,11 +203,15 @@ static bool has_systemd(void)
 /* A cgroup of version 2 for this user's shell, made by root. */
 static void fix_v2_by_hand(const struct machine *m, const struct place *p, struct finding *f)
 {
+	char dir[32], own[48];
+
+	(void)snprintf(dir, sizeof(dir), "user-%u", m->uid);
+	(void)snprintf(own, sizeof(own), "%u:%u", m->uid, getegid());
 	fix_by(f,
-	       "sudo sh -c 'cd %s && echo +memory +pids +cpu > cgroup.subtree_control; mkdir -p "
-	       "user-%u && chown %u user-%u user-%u/cgroup.procs user-%u/cgroup.subtree_control "
-	       "&& echo '$$' > user-%u/cgroup.procs'",
-	       p->top, m->uid, m->uid, m->uid, m->uid, m->uid, m->uid);
+	       "sudo sh -c 'cd %s && echo +memory +pids +cpu > cgroup.subtree_control; mkdir -p %s "
+	       "&& chown %s %s %s/cgroup.procs %s/cgroup.subtree_control && echo '$$' > "
+	       "%s/cgroup.procs'",
+	       p->top, dir, own, dir, dir, dir, dir);
 }
 
 /* The same for version 1: one in every hierarchy. */
@@ -220,9 +227,9 @@ static void fix_v1(const struct machine *m, struct finding *f)
 			n += (size_t)snprintf(dirs + n, sizeof(dirs) - n, " %s%s/user-%u", at, own,
 					      m->uid);
 	fix_by(f,
-	       "for d in%s; do sudo mkdir -p $d && sudo chown -R %u $d && echo $$ | sudo tee "
+	       "for d in%s; do sudo mkdir -p $d && sudo chown -R %u:%u $d && echo $$ | sudo tee "
 	       "$d/cgroup.procs; done",
-	       dirs, m->uid);
+	       dirs, m->uid, getegid());
 }
 
 static void tell_unwritable(const struct machine *m, const struct place *p, struct finding *f)

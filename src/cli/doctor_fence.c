@@ -56,10 +56,8 @@ void check_no_caps(const struct machine *m, const struct check *c, struct findin
 	struct probe p;
 
 	(void)c;
-	if (m->userns.error != 0) {
-		found(f, CHECK_NOTE, UNTRIED);
+	if (untried(m, f))
 		return;
-	}
 	p = probe_run(try_no_caps, NULL);
 	tell(m, &p, "all of them can be given up for good", f);
 }

@@ -34,15 +34,6 @@ static const struct {
 #undef DEVICE
 };
 
-/* Namespaces did not work: every check here would only repeat that. */
-static bool untried(const struct machine *m, struct finding *f)
-{
-	if (m->userns.error == 0)
-		return false;
-	found(f, CHECK_NOTE, UNTRIED);
-	return true;
-}
-
 static int new_fs(const char *type)
 {
 	own_fd fs = (int)syscall(SYS_fsopen, type, FSOPEN_CLOEXEC);

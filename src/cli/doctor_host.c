@@ -33,9 +33,10 @@ void check_caller(const struct machine *m, const struct check *c, struct finding
 		found(f, CHECK_OK, "root");
 	else if (m->privileged)
 		found(f, CHECK_OK, "root of a user namespace");
+	else if (m->may_map)
+		found(f, CHECK_OK, "root without CAP_SYS_ADMIN, as in a container");
 	else if (m->root)
-		found(f, CHECK_OK,
-		      "root without the capabilities of root: treated as an ordinary user");
+		found(f, CHECK_OK, "root without its capabilities: treated as an ordinary user");
 	else
 		found(f, CHECK_OK, "an ordinary user (uid %u)", m->uid);
 }
@@ -231,6 +232,7 @@ void check_packages(const struct machine *m, const struct check *c, struct findi
 	(void)c;
 	if (m->python[0] == '\0') {
 		found(f, CHECK_NOTE, "cannot be told without Python");
+		f->untried = true;
 		return;
 	}
 	if (m->no_package == 0) {

@@ -204,7 +204,7 @@ void check_own_uids(const struct machine *m, const struct check *c, struct findi
 	uint64_t gids = largest_extent("/proc/self/gid_map");
 
 	(void)c;
-	if (!m->privileged) {
+	if (!m->may_map) {
 		check_ordinary(m, f);
 		return;
 	}

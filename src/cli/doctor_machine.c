@@ -167,6 +167,15 @@ void fix_kernel(struct finding *f)
 		fix_by(f, "install this distribution's newest kernel, and reboot");
 }
 
+bool untried(const struct machine *m, struct finding *f)
+{
+	if (m->userns.error == 0)
+		return false;
+	found(f, CHECK_NOTE, "cannot be tried before user namespaces work");
+	f->untried = true;
+	return true;
+}
+
 static uint64_t effective_caps(void)
 {
 	struct __user_cap_header_struct h = { .version = _LINUX_CAPABILITY_VERSION_3 };
@@ -195,8 +204,8 @@ static void look_at_self(struct machine *m)
 	m->uid = geteuid();
 	m->root = m->uid == 0;
 	m->caps = effective_caps();
-	m->privileged = m->root && machine_has_cap(m, CAP_SETUID) &&
-			machine_has_cap(m, CAP_SETGID) && machine_has_cap(m, CAP_SYS_ADMIN);
+	m->may_map = m->root && machine_has_cap(m, CAP_SETUID) && machine_has_cap(m, CAP_SETGID);
+	m->privileged = m->may_map && machine_has_cap(m, CAP_SYS_ADMIN);
 	m->no_new_privs = prctl(PR_GET_NO_NEW_PRIVS, 0, 0, 0, 0) == 1;
 	m->seccomp = prctl(PR_GET_SECCOMP, 0, 0, 0, 0) == 2;
 	m->outer = in_outer_namespace();

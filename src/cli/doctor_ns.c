@@ -9,6 +9,7 @@
 #include "base/own.h"
 
 #include <fcntl.h>
+#include <linux/capability.h>
 #include <linux/netfilter/nf_tables.h>
 #include <linux/netfilter/nfnetlink.h>
 #include <linux/netlink.h>
@@ -123,6 +124,20 @@ static void say_by_filter(const struct machine *m, struct finding *f)
 			 "and no RestrictNamespaces=");
 }
 
+static bool by_setfcap(const struct machine *m)
+{
+	return m->root && strcmp(m->userns.at, "id map") == 0 && !machine_has_cap(m, CAP_SETFCAP);
+}
+
+static void say_by_setfcap(const struct machine *m, struct finding *f)
+{
+	(void)m;
+	found(f, CHECK_MISSING, "root without CAP_SETFCAP may not be mapped into one (%s)",
+	      strerrorname_np(m->userns.error));
+	fix_by(f, "docker and podman run --cap-add SETFCAP ... | Kubernetes: securityContext: "
+		  "{capabilities: {add: [SETFCAP]}}");
+}
+
 static bool by_container(const struct machine *m)
 {
 	return m->container != NULL && strcmp(m->userns.at, "mount") == 0;
@@ -154,10 +169,10 @@ static const struct {
 	bool (*holds)(const struct machine *m);
 	void (*tell)(const struct machine *m, struct finding *f);
 } causes[] = {
-	{ no_kernel, say_no_kernel },     { by_debian, say_by_debian },
-	{ by_count, say_by_count },       { by_apparmor, say_by_apparmor },
-	{ by_filter, say_by_filter },     { by_container, say_by_container },
-	{ by_whatever, say_by_whatever },
+	{ no_kernel, say_no_kernel },       { by_debian, say_by_debian },
+	{ by_count, say_by_count },         { by_apparmor, say_by_apparmor },
+	{ by_filter, say_by_filter },       { by_setfcap, say_by_setfcap },
+	{ by_container, say_by_container }, { by_whatever, say_by_whatever },
 };
 
 void check_user_namespace(const struct machine *m, const struct check *c, struct finding *f)
@@ -211,10 +226,8 @@ void check_namespace(const struct machine *m, const struct check *c, struct find
 		return;
 	}
 	/* The mount namespace is a part of that very probe. */
-	if (m->userns.error != 0 && strcmp(m->userns.at, "mount namespace") != 0) {
-		found(f, CHECK_NOTE, UNTRIED);
+	if (strcmp(m->userns.at, "mount namespace") != 0 && untried(m, f))
 		return;
-	}
 	p = probe_run(try_namespace, k);
 	if (p.error == 0) {
 		found(f, CHECK_OK, "can be made");
@@ -289,10 +302,8 @@ void check_nft(const struct machine *m, const struct check *c, struct finding *f
 	struct probe p;
 
 	(void)c;
-	if (m->userns.error != 0) {
-		found(f, CHECK_NOTE, UNTRIED);
+	if (untried(m, f))
 		return;
-	}
 	p = probe_run(try_nft, NULL);
 	if (p.error == 0)
 		found(f, CHECK_OK, "a network namespace can have packet filters of its own");

@@ -401,24 +401,6 @@ void cgroup_figures(const struct cgroups *c, const struct box_cgroup *b, struct 
 	}
 }
 
-int cgroup_remove(const struct cgroups *c, struct box_cgroup *b)
-{
-	int r = 0;
-
-	for (unsigned int i = 0; i < CG_KIND_MAX; i++) {
-		int base = c->base_fd[c->version == 2 ? 0 : i];
-
-		fd_close(&b->fd[i]);
-		if (base < 0 || c->version == 0)
-			continue;
-		if (unlinkat(base, b->name, AT_REMOVEDIR) < 0 && errno == EBUSY)
-			r = -EBUSY;
-	}
-	return r;
-}
-
-/* --- sweep ---------------------------------------------------------------------------------- */
-
 static void kill_members(int fd)
 {
 	char text[16384], *save = NULL;
@@ -434,6 +416,28 @@ static void kill_members(int fd)
 			(void)kill((pid_t)pid, SIGKILL);
 	}
 }
+
+int cgroup_remove(const struct cgroups *c, struct box_cgroup *b)
+{
+	int r = 0;
+
+	for (unsigned int i = 0; i < CG_KIND_MAX; i++) {
+		int base = c->base_fd[c->version == 2 ? 0 : i];
+
+		fd_close(&b->fd[i]);
+		if (base < 0 || c->version == 0)
+			continue;
+		if (unlinkat(base, b->name, AT_REMOVEDIR) < 0 && errno == EBUSY) {
+			own_fd left = openat(base, b->name, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+
+			kill_members(left); /* nobody outlives a box, however it got here */
+			r = -EBUSY;
+		}
+	}
+	return r;
+}
+
+/* --- sweep ---------------------------------------------------------------------------------- */
 
 void cgroup_sweep(const char *base, const char *tag)
 {
