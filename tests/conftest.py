@@ -223,9 +223,30 @@ def our_cgroups():
     for folder, children, _ in os.walk("/sys/fs/cgroup"):
         for child in list(children):
             if child.startswith("glovebox-"):
-                found.add(f"cgroup {folder}/{child}")
                 children.remove(child)
+                if not is_somebody_elses(f"{folder}/{child}"):
+                    found.add(f"cgroup {folder}/{child}")
     return found
+
+
+def is_somebody_elses(cgroup):
+    """Whether it is in use by processes that do not descend from us: another glovebox at work."""
+    try:
+        pids = pathlib.Path(cgroup, "cgroup.procs").read_text(encoding="ascii").split()
+    except OSError:
+        return False
+    return bool(pids) and not any(is_ours(int(pid)) for pid in pids)
+
+
+def is_ours(pid):
+    while pid > 1:
+        if pid == os.getpid():
+            return True
+        stat = stat_of(pid)
+        if not stat:
+            return False
+        pid = stat[0]
+    return False
 
 
 def our_mounts():

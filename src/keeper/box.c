@@ -221,6 +221,9 @@ static int box_start(struct keeper *k, struct box *b, const struct box_request *
 		(void)err_set(e, ERR_SYS, errno, "make the namespaces of a box");
 		if (errno == EPERM || errno == ENOSPC || errno == ENOSYS)
 			(void)err_hint(e, "'glovebox doctor' says what forbids it");
+		else if (errno == EACCES && k->cgroups.version == 2)
+			(void)err_hint(e, "cgroup.procs in '%s' must belong to this user and group",
+				       k->cgroups.base[0]);
 		return -1;
 	}
 	if (!mutant_is("user-namespace")) {

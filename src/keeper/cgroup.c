@@ -207,12 +207,11 @@ static int use_v2(struct cgroups *c, const char *wanted, bool rootless)
 		return -EACCES;
 	if (!offers_memory(fd))
 		return -ENOENT; /* hybrid: the controllers are with v1 */
-	enable_controllers(fd);
-	/* Only the root of the hierarchy may have processes and pass controllers on. */
-	if ((enabled(fd) & 1u << CG_MEMORY) == 0 && strcmp(path, at) != 0) {
+	/* Only the root of the hierarchy may have processes and pass controllers on. Elsewhere some
+	 * controllers would be taken first and make the cgroup a threaded one, for good. */
+	if ((enabled(fd) & 1u << CG_MEMORY) == 0 && strcmp(path, at) != 0)
 		move_to_leaf(fd);
-		enable_controllers(fd);
-	}
+	enable_controllers(fd);
 	if ((enabled(fd) & 1u << CG_MEMORY) == 0)
 		return -ENOENT;
 	c->version = 2;

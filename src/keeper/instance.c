@@ -38,11 +38,11 @@ static int own_directory(const char *path, uid_t uid)
 	return 0;
 }
 
-static int find_directory(struct instance *i, bool rootless, uid_t uid, struct err *e)
+static int find_directory(struct instance *i, uid_t uid, struct err *e)
 {
 	int r = -ENOENT;
 
-	if (!rootless) {
+	if (uid == 0) {
 		(void)snprintf(i->dir, sizeof(i->dir), "/run/glovebox");
 		r = own_directory(i->dir, uid);
 	} else {
@@ -133,10 +133,10 @@ static void sweep_others(struct instance *i)
 	(void)closedir(d);
 }
 
-int instance_start(struct instance *i, unsigned int slots, bool rootless, uid_t uid, struct err *e)
+int instance_start(struct instance *i, unsigned int slots, uid_t uid, struct err *e)
 {
 	*i = (struct instance){ .lock_fd = -1 };
-	if (find_directory(i, rootless, uid, e) < 0)
+	if (find_directory(i, uid, e) < 0)
 		return -1;
 	for (unsigned int slot = 0; slot < slots && slot < 10000; slot++) {
 		int fd = open_lock(i->dir, slot);

@@ -54,7 +54,7 @@ struct instance {
 	char tag[32]; /* first part of every name that we make on the host */
 };
 
-int instance_start(struct instance *i, unsigned int slots, bool rootless, uid_t uid, struct err *e);
+int instance_start(struct instance *i, unsigned int slots, uid_t uid, struct err *e);
 /* Note where cgroups of this instance can be, for whoever sweeps after us. 0 or -errno. */
 int instance_note(const struct instance *i, const char *cgroup_base);
 /* Everything of ours is removed: nothing to sweep. */

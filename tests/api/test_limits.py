@@ -289,7 +289,7 @@ while True:
 
 @pytest.mark.parametrize("options, code", FORK_BOMBS.values(), ids=FORK_BOMBS.keys())
 def test_fork_bomb_ends_with_its_time(box_json, neighbour, options, code):
-    r = box_json(code, *options, "--processes", "40", "--timeout", "2")
+    r = box_json(code, *options, "--processes", "40", "--timeout", "1")
     assert r["timed_out"] is True and r["status"] == 124 and r["oom"] is False
     neighbour.ask()
 

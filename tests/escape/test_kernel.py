@@ -245,6 +245,39 @@ def test_process_1_cannot_be_read_or_steered(act, who):
     assert odd(told, "EPERM", "EACCES", "ESRCH") == {}
 
 
+@AS
+def test_second_fence_forbids_what_the_mounts_would_allow(box_python, who):
+    """/proc is mounted writable: that nothing of it opens for writing is Landlock's doing."""
+    told = in_box(box_python(r"""
+import json, os
+told = {}
+for name in ("comm", "oom_score_adj", "coredump_filter", "clear_refs", "mem", "timerslack_ns"):
+    try:
+        os.close(os.open("/proc/self/" + name, os.O_WRONLY))
+        told[name] = "opened"
+    except OSError as e:
+        told[name] = e.strerror
+print(json.dumps(told))
+""", *who))
+    assert len(told) == 6 and odd(told, "Permission denied") == {}
+
+
+def test_session_is_the_boxes_own(act):
+    told = act("kill", 1)
+    assert told["getsid 1"] == 1, "process 1 leads a session that began in the box"
+
+
+def test_limits_that_cgroups_do_not_know(box_python):
+    told = in_box(box_python(r"""
+import json, resource
+print(json.dumps({n: resource.getrlimit(getattr(resource, "RLIMIT_" + n))[1]
+                  for n in ("CORE", "RTPRIO", "NICE", "SIGPENDING", "MSGQUEUE", "MEMLOCK", "NOFILE", "NPROC")}))
+"""))
+    assert told["CORE"] == told["RTPRIO"] == told["NICE"] == 0
+    most = {"SIGPENDING": 256, "MSGQUEUE": 131072, "MEMLOCK": 65536, "NOFILE": 1024, "NPROC": 257}
+    assert {k: told[k] for k, limit in most.items() if not 0 < told[k] <= limit} == {}
+
+
 HOST_FACTS = r"""
 import json, os, platform, pwd, socket
 told = {

@@ -189,7 +189,8 @@ def rate(case, ctx):
         return rows + absent
 
 
-ROLES = ["glovebox: run", "glovebox: keeper", "glovebox: init"]
+# By how far down from the process that was started.
+ROLES = ["run", "keeper", "init"]
 
 
 def memory(case, ctx):

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """On what was it measured: enough to judge the figures, nothing that names the machine or its owner."""
+import hashlib
 import json
 import os
 import pathlib
@@ -54,6 +55,11 @@ def describe(glovebox):
         "user": "root" if os.geteuid() == 0 else "ordinary user",
         "build": build_options(glovebox),
     }
+
+
+def digest(path):
+    """Which program it was: somebody may build anew while we measure."""
+    return hashlib.sha256(pathlib.Path(path).read_bytes()).hexdigest()
 
 
 def load():

@@ -180,6 +180,7 @@ def bench(options, cases, ctx):
                "machine": machine.describe(ctx.glovebox), "peers": peers_of(cases, ctx), "cases": [],
                "notes": ctx.notes}
     results["machine"]["load_before"] = machine.load()
+    results["glovebox_sha256"] = machine.digest(ctx.glovebox)
     stolen, ticks = machine.cpu_times()
     start = time.monotonic()
     try:
@@ -191,6 +192,8 @@ def bench(options, cases, ctx):
     results["machine"]["load_after"] = machine.load()
     stolen_now, ticks_now = machine.cpu_times()
     results["machine"]["steal_percent"] = round(100 * (stolen_now - stolen) / max(1, ticks_now - ticks), 2)
+    if machine.digest(ctx.glovebox) != results["glovebox_sha256"]:
+        ctx.warn(f"{ctx.glovebox} WAS REPLACED WHILE IT WAS MEASURED: measure again")
     write(results, options.out)
     written = ["results.json", "table.md"]
     if importlib.util.find_spec("matplotlib"):

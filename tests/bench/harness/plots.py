@@ -2,6 +2,8 @@
 """Pictures of the results, where matplotlib is installed. Imported after the last measurement."""
 import re
 
+from .report import number
+
 GLOVEBOX, OTHERS = "#1f6f8b", "#b8b8b8"
 
 
@@ -23,7 +25,7 @@ def draw(results, folder):
         else:
             figure = bars(pyplot, rows)
         title = re.sub(r"[`*]", "", case["what"])
-        figure.suptitle(f"{case['group']}: {title}{mark}", fontsize=10)
+        figure.suptitle(f"{case['group']}: {title}{mark}", fontsize=10, y=1.02, verticalalignment="bottom")
         figure.savefig(folder / name, dpi=120, bbox_inches="tight")
         pyplot.close(figure)
         names.append(name)
@@ -31,7 +33,7 @@ def draw(results, folder):
 
 
 def bars(pyplot, rows):
-    """p50 as a bar, whiskers down to the minimum and up to p95; one panel per unit."""
+    """p50 as a bar, whiskers to the minimum and to p95 (below p50 where more is better); one panel per unit."""
     units = list(dict.fromkeys(r["unit"] for r in rows))
     figure, axes = pyplot.subplots(len(units), 1, squeeze=False,
                                    figsize=(8, sum(0.6 + 0.35 * sum(r["unit"] == u for r in rows) for u in units)))
@@ -43,10 +45,10 @@ def bars(pyplot, rows):
         spread = [[r["p50"] - r["min"] for r in part], [max(0, r["p95"] - r["p50"]) for r in part]]
         colours = [GLOVEBOX if r["peer"].startswith("glovebox") else OTHERS for r in part]
         axis.barh(labels, values, xerr=spread, color=colours, ecolor="#555555", capsize=2)
-        right = max(r["p95"] for r in part)
+        right = max(max(r["p50"], r["p95"]) for r in part)
         axis.set_xlim(0, right * 1.18)
         for y, row in enumerate(part):
-            axis.text(row["p95"] + right * 0.015, y, f"{row['p50']:.4g}", va="center", fontsize=8)
+            axis.text(max(row["p50"], row["p95"]) + right * 0.015, y, number(row["p50"]), va="center", fontsize=8)
         axis.set_xlabel(f"{unit}: p50, min to p95")
         axis.spines[["top", "right"]].set_visible(False)
     figure.tight_layout()
@@ -72,8 +74,8 @@ def steps(pyplot, rows):
     colours = pyplot.get_cmap("tab20").colors
     for axis, bar, label in ((axes[0], big, "set-up of a box"), (axes[1], whole, "one shot, end to end")):
         left = 0
-        for number, (name, value) in enumerate(bar):
-            axis.barh([label], [value], left=left, color=colours[number % len(colours)],
+        for place, (name, value) in enumerate(bar):
+            axis.barh([label], [value], left=left, color=colours[place % len(colours)],
                       label=f"{name} {value:.0f}")
             left += value
         axis.set_xlabel("µs, mean")

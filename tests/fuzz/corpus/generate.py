@@ -1,0 +1,233 @@
+#!/usr/bin/python3
+# SPDX-License-Identifier: Apache-2.0
+"""Writes the seeds of the fuzz targets: corpus/TARGET/NAME, small and each with a meaning.
+
+    tests/fuzz/corpus/generate.py
+
+The formats are written down here a second time, from the headers in src/wire and not from the code. A name with "bad"
+in it is for what must be refused. Run it again when a format or policy/limits.tbl changes: seeds that are refused
+at once teach the fuzzer little. Files with other names, such as inputs that once broke a target, stay.
+"""
+import pathlib
+import re
+import struct
+
+HERE = pathlib.Path(__file__).resolve().parent
+ROOT = HERE.parent.parent.parent
+
+
+def write(target, name, data):
+    directory = HERE / target
+    directory.mkdir(exist_ok=True)
+    (directory / name).write_bytes(data)
+
+
+def string(s):
+    data = s if isinstance(s, bytes) else s.encode()
+    return struct.pack("<I", len(data)) + data
+
+
+# --- tables -----------------------------------------------------------------------------------------------------
+
+
+def rows(path, macro):
+    text = re.sub(r"/\*.*?\*/", "", (ROOT / path).read_text(), flags=re.S)
+    return [m.group(1) for m in re.finditer(macro + r"\(((?:[^()]|\([^()]*\))*)\)", text)]
+
+
+def frame_types():
+    return {row.split(",")[0].strip(): number + 1 for number, row in enumerate(rows("src/wire/frames.tbl", "FRAME"))}
+
+
+def limit_defaults():
+    shift = {"KIB": 10, "MIB": 20, "GIB": 30, "TIB": 40}
+    values = []
+    for row in rows("policy/limits.tbl", "LIMIT"):
+        word = row.split(",")[4].strip()
+        m = re.fullmatch(r"(\w+)\((\d+)\)", word)
+        values.append(int(m.group(2)) << shift[m.group(1)] if m else int(word))
+    return values
+
+
+# --- messages ---------------------------------------------------------------------------------------------------
+
+FRAME = frame_types()
+
+
+def frame(name, payload=b"", flags=0, job=1, number=0):
+    return struct.pack("<IHHQQ", len(payload), FRAME[name], flags, job, number) + payload
+
+
+def job_spec(argv, env=(), kind=0, flags=0, cwd="/workspace", timeout_us=0, counts=None):
+    argc, envc = counts or (len(argv), len(env))
+    head = struct.pack("<BIQQQQQHH", kind, flags, timeout_us, 1 << 24, 0, 0, 0, 24, 80)
+    return (head + string(cwd) + struct.pack("<HH", argc, envc) +
+            b"".join(map(string, argv)) + b"".join(map(string, env)))
+
+
+def job_exit(how, code, flags=0, stage=""):
+    return struct.pack("<BIIQQQQQQ", how, code, flags, 1000, 600, 300, 9 << 20, 12, 0) + string(stage)
+
+
+def record(kind, path, size=3):
+    rest = kind.encode() + struct.pack("<IQQQQ", 0o100644, size, 10**18, 10**18, 4711) + string(path)
+    return struct.pack("<I", len(rest)) + rest
+
+
+def box_request(flags=0, waived=0, limits=None, mounts=()):
+    limits = limits if limits is not None else limit_defaults()
+    data = struct.pack("<IQH", flags, waived, len(limits)) + struct.pack(f"<{len(limits)}Q", *limits)
+    data += struct.pack("<H", len(mounts))
+    for root, read_only, path, at in mounts:
+        data += struct.pack("<HB", root, read_only) + string(path) + string(at)
+    return data
+
+
+# --- the seeds --------------------------------------------------------------------------------------------------
+
+
+def seeds_frame():
+    hello = frame("HELLO", struct.pack("<IIQ", 1, 1, 0), job=0)
+    run = frame("RUN", job_spec(["python3", "main.py"], ["PATH=/bin"]))
+    to_box = {
+        "hello": hello,
+        "run": hello + run,
+        "input": hello + run + frame("INPUT", b"abc", number=0) + frame("INPUT_END", number=3),
+        "signal": frame("SIGNAL", struct.pack("<II", 15, 0)) + frame("RESIZE", struct.pack("<HH", 24, 80)),
+        "ack": frame("ACK", number=2) * 3,
+    }
+    ended = frame("EXIT", job_exit(0, 0), number=4)
+    from_box = {
+        "started-output-exit": hello + frame("STARTED", struct.pack("<I", 7), number=1) +
+        frame("OUTPUT", b"out", flags=1, number=2) + frame("OUTPUT", b"err", flags=2, number=3) + ended,
+        "refused": frame("REFUSED", struct.pack("<I", 11) + string("too many jobs at once")) + frame("INPUT_ACK", number=5),
+        "cut-in-payload": hello + frame("OUTPUT", b"x" * 100, flags=1, number=1)[:-50],
+        "cut-in-header": ended + hello[:11],
+        "bad-type": hello + struct.pack("<IHHQQ", 0, 99, 0, 1, 0),
+        "bad-length": hello + struct.pack("<IHHQQ", 0xffffffff, FRAME["OUTPUT"], 1, 1, 1) + b"x" * 30,
+        "bad-empty-output": frame("OUTPUT", b"", flags=1),
+        "wrong-direction": frame("ACK", number=1) + frame("INPUT_ACK", number=1),
+    }
+    for cut, (name, stream) in enumerate({**to_box, **from_box}.items()):
+        write("frame", name, bytes([cut * 37 & 0xff]) + stream)
+
+
+def seeds_job_spec():
+    write("job_spec", "exec", job_spec(["python3", "-u", "main.py"], ["PATH=/usr/bin:/bin", "HOME=/home/box"], timeout_us=10**7))
+    write("job_spec", "smallest", job_spec([""], cwd=""))
+    write("job_spec", "terminal", job_spec(["/bin/bash", "-l"], ["TERM=xterm"], flags=1))
+    write("job_spec", "put", job_spec(["dir/file", "644"], kind=1, flags=2))
+    write("job_spec", "list", job_spec(["."], kind=3, flags=4))
+    write("job_spec", "many", job_spec([""] * 40, [""] * 40))
+    write("job_spec", "bad-kind", job_spec(["x"], kind=200))
+    write("job_spec", "bad-flags", job_spec(["x"], flags=0x80))
+    write("job_spec", "bad-nul", job_spec([b"a\0b"]))
+    write("job_spec", "bad-no-argument", job_spec([], ["A=1"]))
+    write("job_spec", "bad-count", job_spec(["x"], counts=(3, 0)))
+    write("job_spec", "bad-counts-without-strings", job_spec([], cwd="", counts=(4096, 4096)))
+    write("job_spec", "bad-left-over", job_spec(["x"]) + b"\0")
+    write("job_spec", "bad-length", job_spec(["x"])[:-5] + struct.pack("<I", 0xfffffffe) + b"x")
+
+
+def seeds_job_exit():
+    write("job_exit", "exited", job_exit(0, 3))
+    write("job_exit", "signaled", job_exit(1, 9, flags=1))
+    write("job_exit", "failed", job_exit(2, 2, stage="exec"))
+    write("job_exit", "longest-stage", job_exit(2, 2, flags=7, stage="s" * 31))
+    write("job_exit", "bad-stage", job_exit(2, 2, stage="s" * 32))
+    write("job_exit", "bad-how", job_exit(3, 0))
+    write("job_exit", "bad-code", job_exit(0, 0x80000000))
+    write("job_exit", "bad-flags", job_exit(0, 0, flags=8))
+    write("job_exit", "bad-short", job_exit(0, 0)[:-1])
+
+
+def seeds_listing():
+    tree = record("d", "dir") + record("f", "dir/file.txt") + record("l", "dir/link") + record("o", "dir/pipe")
+    deep = "/".join("abcdefghij"[i % 10] * 7 for i in range(40))
+    seeds = {
+        "tree": tree,
+        "one": record("f", "x"),
+        "deep": record("f", deep),
+        "names": record("f", "a b") + record("f", "...") + record("f", "caf\u00e9") + record("f", b"\xff\xfe"),
+        "empty": b"",
+        "cut": tree[:-3],
+        "cut-in-length": tree + b"\x2a\0",
+        "bad-path-up": record("f", "../../etc/passwd"),
+        "bad-path-absolute": tree + record("f", "/etc/passwd"),
+        "bad-path-control": record("f", "a\x1b[2J"),
+        "bad-path-empty": record("f", ""),
+        "bad-path-nul": record("f", b"a\0b"),
+        "bad-type": record("c", "device"),
+        "bad-length-zero": tree + struct.pack("<I", 0) + b"x",
+        "bad-length-large": struct.pack("<I", 0xffffffff) + b"x" * 20,
+        "bad-left-over": struct.pack("<I", 43) + record("f", "x")[4:] + b"y",
+    }
+    for cut, (name, stream) in enumerate(seeds.items()):
+        write("listing", name, bytes([cut * 37 & 0xff, 0]) + stream)
+    write("listing", "stopped", bytes([5, 2]) + tree)
+
+
+def seeds_ops():
+    mounts = [(0, 1, "", "/mnt/data"), (1, 0, "a/b", "/workspace/b")]
+    request, info, figures, failed = b"\0", b"\1", b"\2", b"\3"
+    steps = len(rows("policy/plan.tbl", "STEP"))
+    write("ops", "request", request + box_request())
+    write("ops", "request-root-mounts", request + box_request(flags=1, mounts=mounts))
+    write("ops", "request-all-mounts", request + box_request(mounts=[(i, 0, f"p{i}", f"/m{i}") for i in range(16)]))
+    write("ops", "request-bad-mounts", request + box_request(mounts=[(i, 0, "", "/m") for i in range(17)]))
+    write("ops", "request-bad-flags", request + box_request(flags=2))
+    write("ops", "request-bad-waived", request + box_request(waived=1 << 63))
+    write("ops", "request-bad-limit", request + box_request(limits=[1] * len(limit_defaults())))
+    write("ops", "request-bad-limits", request + box_request(limits=[1]))
+    write("ops", "request-bad-path", request + box_request(mounts=[(0, 0, "../x", "/m")]))
+    write("ops", "request-bad-place", request + box_request(mounts=[(0, 0, "x", "m")]))
+    write("ops", "info", info + struct.pack(f"<QQQ{steps}I", 1, 0xffffff, 9000, *range(steps)))
+    write("ops", "figures", figures + struct.pack("<6Q", 1, 2, 3, 4, 0, 7))
+    write("ops", "failed", failed + struct.pack("<II", 4, 1) + string("make a box, step 'proc'") + string("'glovebox doctor' says why"))
+    write("ops", "failed-bad-kind", failed + struct.pack("<II", 99, 0) + string("") + string(""))
+
+
+def seeds_chan():
+    def message(fds, body, headers=1, length=None):
+        return struct.pack("<BH", fds | (headers - 1) << 4, len(body) if length is None else length) + body
+
+    def whole(kind, body=b"", request=1):
+        return struct.pack("<HHIQ", kind, 0, 0, request) + body
+
+    write("chan", "hello", message(0, whole(1, struct.pack("<II", 1, 1))))
+    write("chan", "one-fd", message(1, whole(128, b"answer")))
+    write("chan", "four-fds", message(4, whole(2, b"x")) + message(0, whole(3)))
+    write("chan", "two-headers", message(4, whole(2), headers=2))
+    write("chan", "bad-five-fds", message(5, whole(2)) + message(0, whole(3)))
+    write("chan", "bad-fifteen-fds", message(15, whole(2), headers=4) + message(1, whole(3)))
+    write("chan", "bad-short", message(2, whole(2)[:15]) + message(0, b"x"))
+    write("chan", "bad-long", message(1, whole(2), length=0x8000 | 16) + message(0, whole(3)))
+    write("chan", "empty", message(3, b"") + message(0, b""))
+
+
+def seeds_str():
+    texts = ["0", "18446744073709551615", "18446744073709551616", "512", "64k", "1.5G", "256MiB", "8388607.999999T",
+             "0.5s", "250ms", "3min", "2562047788h", "0.001", "9223372036854775807", "1.", ".5", "-1", "1e9", "",
+             "a/b/c", "/a/b", "../a", "a/./b", "a//b", "caf\u00e9/...", "a\nb", "x" * 255, "x" * 256,
+             "/".join(["n" * 200] * 20), "/".join(["n" * 200] * 21)]
+    for i, text in enumerate(texts):
+        write("str", f"{i:02}", text.encode())
+
+
+def seeds_json():
+    def text(b):
+        return bytes([len(b)]) + b
+
+    write("json", "nothing", b"")
+    write("json", "string", b"\0" + text(b"hello \"world\"\\\n"))
+    write("json", "bytes", b"\1\5\0\xff\xc3\xa9\0x")
+    write("json", "numbers", b"".join(bytes([c]) + struct.pack(">Q", v) for c in (2, 3, 4) for v in (0, 1, 1 << 63, 2**64 - 1)))
+    write("json", "words", b"\5\0\5\1\6")
+    write("json", "object", b"\x08" + b"\2" + text(b"key") + b"\0" * 8 + b"\6" + text(b"k\xff") + b"\7" + text(b"") + b"\6")
+    write("json", "nested", b"\x09" * 8 + b"\x06" + b"\7" * 4 + b"\6" * 2)
+    write("json", "utf8", "caf\u00e9 \u20ac \U0001f600 \x7f\x01".encode())
+    write("json", "bad-utf8", b"\xc0\x80 \xed\xa0\x80 \xf4\x90\x80\x80 \xe2\x82 \xf0\x9f\x98 \xff")
+
+
+for make in (seeds_frame, seeds_job_spec, seeds_job_exit, seeds_listing, seeds_ops, seeds_chan, seeds_str, seeds_json):
+    make()
