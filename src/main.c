@@ -3,6 +3,7 @@
  * glovebox: one program, several roles and verbs. The table says which.
  */
 #include "base/own.h"
+#include "cli/say.h"
 #include "cli/verbs.h"
 #include "keeper/role.h"
 
@@ -65,7 +66,7 @@ int main(int argc, char **argv)
 		return 0;
 	}
 	if (*name != '\0')
-		(void)fprintf(stderr, "glovebox: unknown verb '%s'\n\n", name);
+		say("unknown verb '%s'", name);
 	usage(stderr);
 	return EXIT_GLOVEBOX;
 }

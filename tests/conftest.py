@@ -10,6 +10,7 @@ import json
 import os
 import pathlib
 import select
+import signal
 import subprocess
 import time
 
@@ -17,6 +18,8 @@ import pytest
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 TIMEOUT_S = 60
+# How long a background process may take to end when a test is over, before it is killed.
+END_S = 10
 # How long what a test started may take to go.
 LEAK_GRACE_S = float(os.environ.get("GLOVEBOX_LEAK_GRACE_S", "3"))
 
@@ -118,7 +121,7 @@ def start(glovebox):
         if process.poll() is None:
             process.terminate()
         try:
-            process.wait(TIMEOUT_S)
+            process.wait(END_S)
         except subprocess.TimeoutExpired:
             process.kill()
             process.wait()
@@ -297,6 +300,14 @@ def new_traces(before):
 
 
 def fail_on(left, when):
+    """What was left is also ended where it is a process of ours: one leak is one failure."""
+    for text in left:
+        words = text.split()
+        if words[0] == "process":
+            try:
+                os.kill(int(words[1]), signal.SIGKILL)
+            except ProcessLookupError:
+                pass
     if left:
         pytest.fail(f"left behind {when}, {LEAK_GRACE_S:g} s later still there:\n  " + "\n  ".join(left),
                     pytrace=False)

@@ -110,6 +110,8 @@ enum {
 #define BTRFS_TYPE (0x94 << _IOC_TYPESHIFT)
 #define S_IFNONE   0
 #define INIT_PID   1
+#define O_MAKES    (O_CREAT | (O_TMPFILE & ~O_DIRECTORY))
+#define S_SETID    (S_ISUID | S_ISGID)
 #define PER_QUERY  0xffffffff
 #define CLONE_NEW_ANY                                                                  \
 	(CLONE_NEWNS | CLONE_NEWCGROUP | CLONE_NEWUTS | CLONE_NEWIPC | CLONE_NEWUSER | \

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "base/json.h"
 
+#include "base/utf8.h"
+
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -36,76 +38,40 @@ static void put(struct json *j, const char *p, size_t n)
 	j->buf[j->len] = '\0';
 }
 
-/* Length of the well-formed UTF-8 sequence at p, 0 when there is none. Overlong forms, surrogates
- * and what lies beyond U+10FFFF are none. */
-static size_t utf8_length(const unsigned char *p, size_t n)
+static void put_escaped(struct json *j, uint32_t c)
 {
-	unsigned char low = 0x80, high = 0xbf;
-	size_t len;
+	char text[16];
 
-	if (p[0] < 0x80)
-		return 1;
-	if (p[0] < 0xc2 || p[0] > 0xf4)
-		return 0;
-	len = p[0] < 0xe0 ? 2 : p[0] < 0xf0 ? 3 : 4;
-	if (len > n)
-		return 0;
-	if (p[0] == 0xe0)
-		low = 0xa0;
-	else if (p[0] == 0xed)
-		high = 0x9f;
-	else if (p[0] == 0xf0)
-		low = 0x90;
-	else if (p[0] == 0xf4)
-		high = 0x8f;
-	if (p[1] < low || p[1] > high)
-		return 0;
-	for (size_t i = 2; i < len; i++)
-		if ((p[i] & 0xc0) != 0x80)
-			return 0;
-	return len;
-}
-
-static void put_escaped(struct json *j, unsigned char c)
-{
-	char text[8];
-
-	switch (c) {
-	case '"':
-		put(j, "\\\"", 2);
-		break;
-	case '\\':
-		put(j, "\\\\", 2);
-		break;
-	case '\n':
-		put(j, "\\n", 2);
-		break;
-	default:
+	if (c == '"' || c == '\\')
+		(void)snprintf(text, sizeof(text), "\\%c", (char)c);
+	else if (c == '\n')
+		(void)snprintf(text, sizeof(text), "\\n");
+	else if (c < 0x10000)
 		(void)snprintf(text, sizeof(text), "\\u%04x", c);
-		put(j, text, 6);
-	}
+	else
+		(void)snprintf(text, sizeof(text), "\\u%04x\\u%04x", 0xd7c0 + (c >> 10),
+			       0xdc00 + (c & 0x3ff));
+	put(j, text, strlen(text));
 }
 
 static void put_string(struct json *j, const void *bytes, size_t n)
 {
 	const unsigned char *p = bytes;
-	size_t plain = 0;
+	size_t plain = 0, len;
 
 	put(j, "\"", 1);
-	for (size_t i = 0; i < n;) {
-		size_t len = utf8_length(p + i, n - i);
+	for (size_t i = 0; i < n; i += len > 0 ? len : 1) {
+		uint32_t c;
 
-		if (len > 1 ||
-		    (len == 1 && p[i] >= 0x20 && p[i] != '"' && p[i] != '\\' && p[i] != 0x7f)) {
-			i += len;
+		len = utf8_next(p + i, n - i, &c);
+		if (len > 0 && c != '"' && c != '\\' && !utf8_is_tricky(c))
 			continue;
-		}
 		put(j, (const char *)p + plain, i - plain);
 		if (len == 0)
 			put(j, "\xef\xbf\xbd", 3);
 		else
-			put_escaped(j, p[i]);
-		plain = ++i;
+			put_escaped(j, c);
+		plain = i + (len > 0 ? len : 1);
 	}
 	put(j, (const char *)p + plain, n - plain);
 	put(j, "\"", 1);

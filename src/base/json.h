@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Writing JSON, compact, into a growing buffer. Commas come by themselves. Strings are made valid
- * UTF-8: a byte that does not belong to a character becomes U+FFFD.
+ * UTF-8: a byte that does not belong to a character becomes U+FFFD. Control characters and the like
+ * are escaped: whoever looks at the JSON in a terminal is safe, too.
  */
 #pragma once
 

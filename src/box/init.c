@@ -18,6 +18,7 @@
 #include "wire/chan.h"
 #include "wire/control.h"
 
+#include <fcntl.h>
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
@@ -104,15 +105,28 @@ static void loop(struct init *in)
 	}
 }
 
+static bool has_init_proc(void)
+{
+	own_fd fd = open(INIT_PROC "/proc", O_PATH | O_DIRECTORY | O_CLOEXEC);
+
+	return fd >= 0;
+}
+
 /* The posture that a process keeps only if it asks for it itself. */
 static void settle(struct init *in)
 {
 	sigset_t chld;
 
 	(void)prctl(PR_SET_NAME, "init");
+#ifdef GLOVEBOX_MUTANTS
+	if (!in->mutant_privs)
+#endif
+		if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) < 0)
+			_exit(1);
 	if (prctl(PR_SET_DUMPABLE, 0) < 0 || prctl(PR_SET_PDEATHSIG, SIGKILL) < 0)
 		_exit(1);
 	in->user = getuid(); /* the real one, see README.md */
+	in->shielded = has_init_proc();
 	(void)sigemptyset(&chld);
 	(void)sigaddset(&chld, SIGCHLD);
 	if (sigprocmask(SIG_SETMASK, &chld, NULL) < 0)
@@ -123,13 +137,15 @@ static void settle(struct init *in)
 		_exit(1);
 }
 
-int main(void)
+int main(int argc, char **argv)
 {
 	static struct init in; /* large: zeroed pages, not bytes of the file */
 
 	in.gate_fd = -1;
 	in.sending = -1;
 	in.control_fd = INIT_CONTROL_FD;
+	(void)argv;
+	in.mutant_privs = argc > 1;
 	settle(&in);
 	watch_add(&in, in.control_fd, WATCH_CONTROL, 0, EPOLLIN);
 	watch_add(&in, in.children_fd, WATCH_CHILDREN, 0, EPOLLIN);

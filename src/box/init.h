@@ -74,6 +74,8 @@ struct job {
 struct init {
 	int epoll_fd, control_fd, children_fd, gate_fd;
 	unsigned int user; /* uid and gid of user code */
+	bool mutant_privs; /* only in a build with mutants: leave no_new_privs out */
+	bool shielded;     /* children must take init's shield off themselves */
 	bool gate_hello;   /* the gate's HELLO was good */
 	bool gate_watches_write;
 

@@ -12,6 +12,7 @@
 #include "box/init.h"
 
 #include "base/own.h"
+#include "wire/control.h"
 
 #include <fcntl.h>
 #include <limits.h>
@@ -19,6 +20,7 @@
 #include <stdio.h>
 #include <string.h>
 #include <sys/ioctl.h>
+#include <sys/prctl.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include <termios.h>
@@ -119,6 +121,20 @@ static void exec_path(const struct job_spec *spec)
 	errno = denied ? EACCES : ENOENT;
 }
 
+/* init is the last that out of memory takes; what it starts is not. The file belongs to whoever is
+ * dumpable, which this process is for the moment: it still has init's effective uid, so that nobody
+ * of the box may trace it. */
+static void take_shield_off(void)
+{
+	own_fd fd = -1;
+
+	(void)prctl(PR_SET_DUMPABLE, 1);
+	fd = open(INIT_PROC "/proc/self/oom_score_adj", O_WRONLY | O_CLOEXEC);
+	if (fd < 0 || write(fd, "0", 1) != 1)
+		_exit(127);
+	(void)prctl(PR_SET_DUMPABLE, 0);
+}
+
 static _Noreturn void child(const struct init *in, const struct job_spec *spec,
 			    const struct pipes *p)
 {
@@ -130,6 +146,8 @@ static _Noreturn void child(const struct init *in, const struct job_spec *spec,
 	if ((spec->flags & JOB_PTY) != 0 && ioctl(p->child[0], TIOCSCTTY, 0) < 0)
 		fail(report, "terminal");
 	take_descriptors(p, &report);
+	if (in->shielded)
+		take_shield_off();
 	reset_signals();
 	(void)umask(022);
 	if (set_limit(RLIMIT_CPU, spec->cpu_seconds) < 0 ||

@@ -239,6 +239,7 @@ static int fetch(struct box_client *b, int dir, const struct entry *f, struct er
 	struct job_io io = { .in_fd = -1, .out = sink_out, .interrupt_fd = -1, .arg = &sink };
 	char temp[64];
 	own_fd file = -1;
+	int r;
 
 	if (parent < 0)
 		return err_set(e, ERR_INPUT, -parent, "make the directory of '%s'", f->path);
@@ -249,9 +250,10 @@ static int fetch(struct box_client *b, int dir, const struct entry *f, struct er
 	if (file < 0)
 		return err_set(e, ERR_INPUT, errno, "write '%s'", f->path);
 	sink.fd = file;
-	if (run_file_job(b, JOB_GET, 0, argv, &io, "fetch file", f->path, false, e) < 0) {
+	r = run_file_job(b, JOB_GET, 0, argv, &io, "fetch file", f->path, true, e);
+	if (r != 0) { /* above 0: the box says that it cannot be read */
 		(void)unlinkat(parent, temp, 0);
-		return -1;
+		return r;
 	}
 	if (renameat(parent, temp, parent, name) < 0) {
 		(void)err_set(e, ERR_INPUT, errno, "write '%s'", f->path);
@@ -282,36 +284,41 @@ static int note(struct run_result *res, const char *path)
 	return v[res->nfiles++] == NULL ? -1 : 0;
 }
 
-int collect(struct box_client *b, const struct snapshot *before, const char *dir,
-	    uint64_t max_bytes, struct run_result *res, struct err *e)
+int collect_open(const char *dir, int *ret_fd, struct err *e)
 {
-	struct snapshot *after = NULL;
-	own_fd out = -1;
-	int r = 0;
-
 	if (mkdir(dir, 0777) < 0 && errno != EEXIST)
 		return err_set(e, ERR_INPUT, errno, "make '%s'", dir);
-	out = open(dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-	if (out < 0)
+	*ret_fd = open(dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	if (*ret_fd < 0)
 		return err_set(e, ERR_INPUT, errno, "open '%s'", dir);
+	if (faccessat(*ret_fd, ".", W_OK, AT_EACCESS) < 0)
+		return err_set(e, ERR_INPUT, errno, "write to '%s'", dir);
+	return 0;
+}
+
+int collect(struct box_client *b, const struct snapshot *before, int out, uint64_t max_bytes,
+	    struct run_result *res, struct err *e)
+{
+	struct snapshot *after = NULL;
+	int r = 0;
+
 	if (snapshot_take(b, &after, e) < 0 || after == NULL)
 		return -1;
 	res->nskipped += after->trouble;
-	for (size_t i = 0; i < after->n && r == 0; i++) {
+	for (size_t i = 0; i < after->n && r >= 0; i++) {
 		const struct entry *f = &after->v[i];
 
 		if (f->type != 'f' || !is_news(before, f))
 			continue;
-		if (f->size > max_bytes) { /* a sparse file can claim any size */
+		/* A sparse file can claim any size. */
+		r = f->size > max_bytes ? 1 : fetch(b, out, f, e);
+		if (r > 0) {
 			res->nskipped++;
-			continue;
-		}
-		r = fetch(b, out, f, e);
-		if (r == 0) {
+		} else if (r == 0) {
 			max_bytes -= f->size;
 			r = note(res, f->path);
 		}
 	}
 	snapshot_free(after);
-	return r;
+	return r < 0 ? -1 : 0;
 }

@@ -301,17 +301,19 @@ static int run_program(struct box_client *b, struct state *s, const struct progr
 static int in_box(struct box_client *b, struct state *s, const struct program *p, struct err *e)
 {
 	struct snapshot *before = NULL;
+	own_fd out = -1;
 	int r = stage_bytes(b, p->code, p->len, p->name, 0644, e);
 
 	for (unsigned int i = 0; i < s->q->nfiles && r == 0; i++)
 		r = stage_file(b, &s->q->files[i], e);
 	if (r == 0 && s->q->out_dir != NULL)
+		r = collect_open(s->q->out_dir, &out, e);
+	if (r == 0 && s->q->out_dir != NULL)
 		r = snapshot_take(b, &before, e);
 	if (r == 0)
 		r = run_program(b, s, p, e);
 	if (r == 0 && s->q->out_dir != NULL)
-		r = collect(b, before, s->q->out_dir, s->q->box.limits.v[LIMIT_WORKSPACE], s->res,
-			    e);
+		r = collect(b, before, out, s->q->box.limits.v[LIMIT_WORKSPACE], s->res, e);
 	snapshot_free(before);
 	return r;
 }

@@ -74,9 +74,12 @@ struct snapshot;
 /* What is in the workspace now; to be freed with snapshot_free(). */
 int snapshot_take(struct box_client *b, struct snapshot **ret, struct err *e);
 void snapshot_free(struct snapshot *s);
-/* Fetch what is new or changed since into a directory of the host. */
-int collect(struct box_client *b, const struct snapshot *before, const char *dir,
-	    uint64_t max_bytes, struct run_result *res, struct err *e);
+/* Make and open the directory for collected files. To be called before the program runs: it may be
+ * able to write to where that directory lies, and put a link in its place. */
+int collect_open(const char *dir, int *ret_fd, struct err *e);
+/* Fetch what is new or changed since into that directory. */
+int collect(struct box_client *b, const struct snapshot *before, int out, uint64_t max_bytes,
+	    struct run_result *res, struct err *e);
 
 /* run_report.c */
 /* The exit status for a result; e is the error that stopped us, or NULL. */

@@ -1,17 +1,28 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "cli/say.h"
 
+#include "base/utf8.h"
 #include "cli/verbs.h"
 
 #include <stdarg.h>
 #include <stdio.h>
+#include <string.h>
 
-/* Names and texts may come out of a box: no escape sequence reaches the terminal. */
+/* Names and texts may come out of a box: nothing that a terminal would act on reaches it. */
 static void harmless(char *s)
 {
-	for (; *s != '\0'; s++)
-		if ((unsigned char)*s < 0x20 || *s == 0x7f)
-			*s = '?';
+	unsigned char *p = (unsigned char *)s;
+	size_t n = strlen(s);
+
+	while (n > 0) {
+		uint32_t c;
+		size_t len = utf8_next(p, n, &c);
+
+		if (len == 0 || utf8_is_tricky(c))
+			(void)memset(p, '?', len > 0 ? len : 1);
+		p += len > 0 ? len : 1;
+		n -= len > 0 ? len : 1;
+	}
 }
 
 void say(const char *fmt, ...)

@@ -218,10 +218,12 @@ static int box_start(struct keeper *k, struct box *b, const struct box_request *
 	s->njoin = cgroup_join_fds(&k->cgroups, &b->cgroup, s->join_fd);
 	b->pid = clone_box(k, s, b, &b->pidfd);
 	if (b->pid < 0) {
-		(void)err_set(e, ERR_SYS, errno, "make the namespaces of a box");
-		if (errno == EPERM || errno == ENOSPC || errno == ENOSYS)
+		int error = errno;
+
+		(void)err_set(e, ERR_SYS, error, "make the namespaces of a box");
+		if (error == EPERM || error == ENOSPC || error == ENOSYS)
 			(void)err_hint(e, "'glovebox doctor' says what forbids it");
-		else if (errno == EACCES && k->cgroups.version == 2)
+		else if (error == EACCES && k->cgroups.version == 2)
 			(void)err_hint(e, "cgroup.procs in '%s' must belong to this user and group",
 				       k->cgroups.base[0]);
 		return -1;
@@ -267,6 +269,7 @@ int box_new(struct keeper *k, const struct box_request *q, uint64_t request, str
 	s.ids = ids_for(&k->ids, k->instance.slot, b->number, (q->flags & BOX_ROOT_USER) != 0);
 	s.two_ids = !k->ids.single;
 	s.can_groups = k->ids.can_groups;
+	s.can_shield = k->ids.can_shield && s.ids.in_user != s.ids.in_root;
 	if (s.two_ids && shares_uid(k, q))
 		s.ids.user = 0;
 	b->owner = s.two_ids ? s.ids.root : 0;
@@ -327,6 +330,15 @@ static void setup_failed(struct keeper *k, struct box *b, const struct plan_repo
 	box_end(k, b);
 }
 
+/* From outside: the kernel wants CAP_SYS_RESOURCE of the host for this. */
+static bool shield(pid_t pid)
+{
+	char path[48];
+
+	(void)snprintf(path, sizeof(path), "/proc/%d/oom_score_adj", (int)pid);
+	return io_write_text(AT_FDCWD, path, "-999") == 0;
+}
+
 static void setup_done(struct keeper *k, struct box *b)
 {
 	struct box_info info = { .box = b->id, .layers = b->layers };
@@ -335,6 +347,8 @@ static void setup_done(struct keeper *k, struct box *b)
 	struct err e;
 	ptrdiff_t n;
 
+	if ((b->layers & LAYER_BIT(LAYER_INIT_SHIELD)) != 0 && !shield(b->pid))
+		b->layers = info.layers &= ~LAYER_BIT(LAYER_INIT_SHIELD);
 	if (box_attach(b, &stream, &e) < 0) {
 		ops_failed(k, b->request, &e);
 		b->request = 0;

@@ -8,6 +8,7 @@
 #include "keeper/steps.h"
 
 #include "base/own.h"
+#include "wire/control.h"
 
 #include "seccomp.gen.h"
 
@@ -64,12 +65,6 @@ int step_creds(struct work *w)
 	return 0;
 }
 
-int step_no_new_privs(struct work *w)
-{
-	(void)w;
-	return prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) < 0 ? -errno : 0;
-}
-
 /* --- Landlock ------------------------------------------------------------------------------- */
 
 /* Rights beyond the header of an older kernel. */
@@ -101,17 +96,23 @@ static uint64_t handled(long abi)
 	return fs;
 }
 
+static int allow_fd(int ruleset, int fd, uint64_t rights)
+{
+	struct landlock_path_beneath_attr rule = { .allowed_access = rights, .parent_fd = fd };
+
+	return syscall(SYS_landlock_add_rule, ruleset, LANDLOCK_RULE_PATH_BENEATH, &rule, 0) < 0
+		       ? -errno
+		       : 0;
+}
+
 static int allow_below(struct work *w, int ruleset, const char *path, uint64_t rights)
 {
 	own_fd dir = open(path, O_PATH | O_CLOEXEC);
-	struct landlock_path_beneath_attr rule = { .allowed_access = rights, .parent_fd = dir };
+	int r = dir < 0 ? -errno : allow_fd(ruleset, dir, rights);
 
-	if (dir < 0 ||
-	    syscall(SYS_landlock_add_rule, ruleset, LANDLOCK_RULE_PATH_BENEATH, &rule, 0) < 0) {
+	if (r < 0)
 		(void)snprintf(w->detail, sizeof(w->detail), "%s", path);
-		return -errno;
-	}
-	return 0;
+	return r;
 }
 
 static int allow_all(struct work *w, int ruleset, uint64_t fs)
@@ -135,6 +136,11 @@ static int allow_all(struct work *w, int ruleset, uint64_t fs)
 	if (r == 0)
 		r = allow_below(w, ruleset, "/dev",
 				fs & (FS_READ | LANDLOCK_ACCESS_FS_WRITE_FILE | FS_IOCTL_DEV));
+	if (r == 0 && w->mqueue_fd >= 0)
+		r = allow_fd(ruleset, w->mqueue_fd, write);
+	if (r == 0 && (w->s->layers & LAYER_BIT(LAYER_INIT_SHIELD)) != 0)
+		r = allow_below(w, ruleset, INIT_PROC "/proc",
+				FS_READ | LANDLOCK_ACCESS_FS_WRITE_FILE);
 	for (unsigned int i = 0; i < w->s->nmounts && r == 0; i++)
 		if (!w->s->mounts[i].read_only)
 			r = allow_below(w, ruleset, w->s->mounts[i].at, write);

@@ -293,7 +293,7 @@ static int enter_namespace(struct ids *ids, struct err *e)
 
 int ids_start(struct ids *ids, struct err *e)
 {
-	*ids = (struct ids){ 0 };
+	*ids = (struct ids){ .can_shield = have_caps(1u << CAP_SYS_RESOURCE) };
 	return have_caps(IS_ROOT) ? use_mapped_range(ids, e) : enter_namespace(ids, e);
 }
 

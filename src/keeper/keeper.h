@@ -26,6 +26,7 @@ struct ids {
 	bool rootless;     /* in a user namespace of our own making */
 	bool single;       /* only one id to give: boxes cannot have their own */
 	bool can_groups;   /* setgroups(2) is allowed */
+	bool can_shield;   /* CAP_SYS_RESOURCE of the host */
 	uint32_t base;     /* first id for boxes, as seen here */
 	uint32_t per_slot; /* ids per instance */
 	uint32_t slots;
@@ -116,6 +117,7 @@ struct setup {
 	const struct limits *limits;
 	struct box_ids ids;
 	bool two_ids, can_groups;
+	bool can_shield;         /* init can be protected from out of memory */
 	uint64_t waived, layers; /* layers: in, what the keeper could give; out, what the box has */
 	int go_fd, report_fd, control_fd, init_fd;
 	int join_fd[CG_KIND_MAX], njoin;
@@ -147,7 +149,7 @@ struct box {
 	enum box_state state;
 	uint64_t id;
 	unsigned int number; /* index, decides its ids */
-	uint32_t owner; /* of its user namespace */
+	uint32_t owner;      /* of its user namespace */
 	pid_t pid;
 	int pidfd, control_fd, report_fd, stream_fd;
 	uint64_t request; /* to be answered: BOX_NEW or BOX_END; 0: none */

@@ -201,8 +201,8 @@ static int start(struct keeper *k, int argc, char **argv, struct err *e)
 		if (take_argument(k, argv[i], &cgroup, e) < 0)
 			return -1;
 	if (ids_start(&k->ids, e) < 0 ||
-	    instance_start(&k->instance, k->ids.slots, k->owner, e) < 0 ||
-	    settle(k, e) < 0 || make_init_fd(k, e) < 0 || open_roots(k, e) < 0)
+	    instance_start(&k->instance, k->ids.slots, k->owner, e) < 0 || settle(k, e) < 0 ||
+	    make_init_fd(k, e) < 0 || open_roots(k, e) < 0)
 		return -1;
 	cgroups_start(&k->cgroups, cgroup, k->ids.rootless, &k->instance);
 	return 0;

@@ -71,7 +71,9 @@ _Noreturn void plan_run(struct setup *s)
 	static struct plan_report r;
 	uint64_t t = clock_us();
 
-	w = (struct work){ .s = s, .root_fd = -1, .proc_fd = -1, .proc_sys_fd = -1 };
+	w = (struct work){
+		.s = s, .root_fd = -1, .proc_fd = -1, .proc_sys_fd = -1, .mqueue_fd = -1
+	};
 	for (unsigned int i = 0; i < ARRAY_LEN(steps); i++) {
 		uint64_t now;
 		int error;
@@ -211,16 +213,6 @@ int step_rlimits(struct work *w)
 	return 0;
 }
 
-int step_oom_shield(struct work *w)
-{
-	own_fd fd = w->proc_fd < 0 ? -1
-				   : openat(w->proc_fd, "self/oom_score_adj", O_WRONLY | O_CLOEXEC);
-
-	if (fd < 0)
-		return -errno;
-	return write(fd, "-999", 4) == 4 ? 0 : -errno;
-}
-
 int step_signals(struct work *w)
 {
 	sigset_t none;
@@ -261,8 +253,8 @@ int step_descriptors(struct work *w)
 
 int step_exec(struct work *w)
 {
-	static char name[] = "init";
-	char *const argv[] = { name, NULL };
+	static char name[] = "init", mutant[] = "mutant";
+	char *const argv[] = { name, mutant_is("no-new-privs") ? mutant : NULL, NULL };
 	char *const envp[] = { NULL };
 
 	(void)syscall(SYS_execveat, w->s->init_fd, "", argv, envp, AT_EMPTY_PATH);

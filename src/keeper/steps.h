@@ -14,6 +14,7 @@ struct work {
 	char link[SOURCES_MAX][128]; /* a SHOW row that is a symbolic link on the host */
 	int device_fd[16];           /* detached mounts of devices */
 	int proc_fd;
+	int mqueue_fd;    /* -1: this kernel has none */
 	int proc_sys_fd;  /* /proc/sys as it was before it became read-only */
 	char detail[160]; /* what a failed step was at */
 };

@@ -349,7 +349,11 @@ int step_root_tree(struct work *w)
 
 int step_devices(struct work *w)
 {
-	static const char *const options[] = { "mode", "0620", "ptmxmode", "0666", NULL };
+	/* The host has 4096 terminals in all, of which boxes can take 3072. */
+	static const char *const options[] = {
+		"mode", "0620", "ptmxmode", "0666", "max", "64", NULL
+	};
+	static const char *const none[] = { NULL };
 	own_fd pts = -1;
 
 	for (unsigned int i = 0; i < ARRAY_LEN(devices); i++) {
@@ -368,6 +372,8 @@ int step_devices(struct work *w)
 	pts = new_fs("devpts", options, MOUNT_ATTR_NOSUID | MOUNT_ATTR_NOEXEC);
 	if (pts < 0 || place(pts, w->root_fd, "dev/pts") < 0)
 		return fail_at(w, "devpts");
+	/* Seen nowhere: Landlock's rule for message queues hangs on it. */
+	w->mqueue_fd = new_fs("mqueue", none, MOUNT_ATTR_NOSUID | MOUNT_ATTR_NODEV);
 	return 0;
 }
 
@@ -480,6 +486,28 @@ int step_masks(struct work *w)
 	for (unsigned int i = 0; i < ARRAY_LEN(masks) && r == 0; i++)
 		r = cover(w, i);
 	return r;
+}
+
+/*
+ * The keeper shields init from out of memory by a negative oom_score_adj, which init's children
+ * inherit and must raise again. That takes a file of /proc, and Landlock lets nobody in the box write
+ * to /proc. So there is a second one, of processes only, behind a directory of the box's root.
+ */
+int step_oom_shield(struct work *w)
+{
+	static const char *const options[] = { "subset", "pid", NULL };
+	own_fd fd = -1;
+
+	if (!w->s->can_shield)
+		return -EPERM;
+	fd = new_fs("proc", options, MOUNT_ATTR_NOSUID | MOUNT_ATTR_NODEV | MOUNT_ATTR_NOEXEC);
+	if (fd < 0 || mkdirat(w->root_fd, INIT_PROC + 1, 0700) < 0)
+		return -errno;
+	/* The mount's own root is open to all: the door is the directory above it. */
+	if (mkdirat(w->root_fd, INIT_PROC "/proc" + 1, 0700) < 0 ||
+	    place(fd, w->root_fd, INIT_PROC "/proc" + 1) < 0)
+		return -errno;
+	return 0;
 }
 
 /* A place for a host directory: made where it is missing. Inside a writable store it belongs to

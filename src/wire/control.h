@@ -5,6 +5,9 @@
  */
 #pragma once
 
+/* Where init finds a /proc that it may write to, if this box has one: "proc" below it. */
+#define INIT_PROC "/run/init"
+
 enum control_type {
 	CONTROL_GATE = 1,  /* keeper -> init, one descriptor: the stream of a new gate */
 	CONTROL_PROC_WANT, /* plan -> keeper: I may not mount /proc, can you? */

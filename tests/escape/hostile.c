@@ -125,6 +125,19 @@ static void told_about(const char *what, const char *which, long r)
 	told(name, r);
 }
 
+/* Open a file and write a text into it. */
+static long open_write(const char *path, const char *text)
+{
+	int fd = open(path, O_WRONLY | O_CLOEXEC);
+	long r = fd < 0 ? -1 : (long)write(fd, text, strlen(text));
+	int e = errno;
+
+	if (fd >= 0)
+		(void)close(fd);
+	errno = e;
+	return r;
+}
+
 /* --- how it was started ---------------------------------------------------------------------------- */
 
 /* What is open, without opening anything to find out; then what it is. */
@@ -305,7 +318,7 @@ static void act_kernel(char **args)
 	handle.handle[0] = 2; /* inode 2: the root of most file systems */
 	told("open_by_handle_at",
 	     syscall(SYS_open_by_handle_at, open("/usr", O_RDONLY), &handle, 0));
-	told("quotactl", syscall(SYS_quotactl, 0x800001 << 8, NULL, 0, NULL));
+	told("quotactl", syscall(SYS_quotactl, 0x80000100u, NULL, 0, NULL));
 	told("swapon", syscall(SYS_swapon, "/workspace/x", 0));
 	told("swapoff", syscall(SYS_swapoff, "/dev/vda"));
 	told("reboot", syscall(SYS_reboot, 0xfee1dead, 672274793, 0, NULL));
@@ -528,9 +541,7 @@ static void act_privileges(char **args)
 	} else {
 		told("setresuid user", syscall(SYS_setresuid, -1, 65532, -1));
 	}
-	told("uid_map", open("/proc/self/uid_map", O_WRONLY) >= 0
-				? write(open("/proc/self/uid_map", O_WRONLY), "0 0 1", 5)
-				: -1);
+	told("uid_map", open_write("/proc/self/uid_map", "0 0 1"));
 	told("seccomp strict then off", syscall(SYS_seccomp, 1, 0, NULL));
 }
 
@@ -592,13 +603,8 @@ static void act_overwrite(char **args)
 /* Bytes into every file named, as a program would that knows what it wants. */
 static void act_write(char **args)
 {
-	for (; args[0] != NULL && args[1] != NULL; args += 2) {
-		int fd = open(args[0], O_WRONLY | O_CLOEXEC);
-
-		told(args[0], fd < 0 ? -1 : (long)write(fd, args[1], strlen(args[1])));
-		if (fd >= 0)
-			(void)close(fd);
-	}
+	for (; args[0] != NULL && args[1] != NULL; args += 2)
+		told(args[0], open_write(args[0], args[1]));
 }
 
 /* Frames of the box's own protocol, at every descriptor that there is or could be. */

@@ -134,10 +134,14 @@ def test_setuid_and_file_capabilities_of_the_host_do_nothing(run, hostile, tmp_p
         os.chmod(tmp_path / name, mode)
     os.setxattr(tmp_path / "capable", "security.capability", CAP_SYS_ADMIN_EP)
     assert os.stat(tmp_path / "setuid").st_mode & stat.S_ISUID
-    for name in ("setuid", "capable"):
-        done = run("run", *who, "--mount-root", tmp_path, "--mount", f"{tmp_path}:/mnt/p", "--interpreter",
-                   f"/mnt/p/{name}", "-c", "", "privileges")
-        assert nothing_gained(in_box(done), 0 if who else 65532) == {}
+    try:
+        for name in ("setuid", "capable"):
+            done = run("run", *who, "--mount-root", tmp_path, "--mount", f"{tmp_path}:/mnt/p", "--interpreter",
+                       f"/mnt/p/{name}", "-c", "", "privileges")
+            assert nothing_gained(in_box(done), 0 if who else 65532) == {}
+    finally:
+        for name in ("setuid", "capable"):
+            (tmp_path / name).unlink()  # not to stay
 
 
 def test_setuid_programs_of_the_environment_gain_nothing(run):

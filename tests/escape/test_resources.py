@@ -119,7 +119,7 @@ def test_zombie_flood(box_json):
     """Orphans come to the box's init, which collects them: the process limit is not used up by the dead."""
     r = box_json("""
 import os, time
-for i in range(2000):
+for i in range(600):
     while True:
         try:
             pid = os.fork()
@@ -272,7 +272,7 @@ print("end")
 """,
     "dentries that are not there": """
 import os
-for i in range(300000):
+for i in range(100000):
     os.path.exists(f"/workspace/{i:0200d}")
 print("end")
 """,
@@ -282,7 +282,7 @@ keep = []
 try:
     while True:
         keep.append(select.epoll())
-        for fd in range(len(keep) - 1):
+        for fd in range(max(0, len(keep) - 30), len(keep) - 1):
             try: keep[-1].register(keep[fd].fileno())
             except OSError: pass
 except OSError:
@@ -409,7 +409,7 @@ while True:
         os.waitpid(-1, os.WNOHANG)
     except OSError:
         pass
-""", "--memory", "64M", "--timeout", "3", "--processes", "20", *SMALL)
+""", "--memory", "64M", "--timeout", "2", "--processes", "20", *SMALL)
     neighbour.ask()
     assert r["timed_out"] or r["oom"]
 
@@ -716,7 +716,7 @@ print("end", os.nice(0), os.sched_getscheduler(0))
 def test_endless_output(box_json, neighbour):
     with concurrent.futures.ThreadPoolExecutor() as pool:
         attack = pool.submit(box_json, "import os\nb = b'x' * 65536\nwhile True: os.write(1, b); os.write(2, b)",
-                             "--timeout", "2", "--output-limit", "100K")
+                             "--timeout", "1", "--output-limit", "100K")
         while not attack.done():
             neighbour.ask()
             time.sleep(0.02)
@@ -783,9 +783,9 @@ def test_characters_cut_by_buffers(box_json):
 
 def test_slow_reader(start, neighbour):
     """Nobody reads: the program waits, our memory does not grow, the box keeps its time limit."""
-    p = start("run", "--timeout", "3", "-c", "import os\nwhile True: os.write(1, b'x' * 65536)")
+    p = start("run", "--timeout", "2", "-c", "import os\nwhile True: os.write(1, b'x' * 65536)")
     assert p.stdout.read(1) == b"x"
-    end = time.monotonic() + 2
+    end = time.monotonic() + 1
     while time.monotonic() < end:
         neighbour.ask()
         rss = int(host_value(f"/proc/{p.pid}/statm").split()[1]) * 4096
@@ -796,13 +796,13 @@ def test_slow_reader(start, neighbour):
 
 
 def test_slow_reader_gets_everything(start):
-    p = start("run", "-c", "import os\nfor i in range(300000): print(i)")
+    p = start("run", "-c", "import os\nfor i in range(100000): print(i)")
     seen = b""
     for _ in range(20):
         seen += os.read(p.stdout.fileno(), 4096)
         time.sleep(0.02)
     seen += p.stdout.read()
-    assert p.wait(60) == 0 and seen == b"".join(b"%d\n" % i for i in range(300000))
+    assert p.wait(60) == 0 and seen == b"".join(b"%d\n" % i for i in range(100000))
 
 
 def test_reader_that_leaves_in_the_middle(start, neighbour):

@@ -8,6 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/time.h>
@@ -224,7 +225,8 @@ TEST(chan_recv_closes_what_arrived_when_the_table_is_full)
 {
 	static const unsigned int counts[] = { CHAN_FDS };
 	static const uint8_t bytes[CHAN_HEADER];
-	int s[2], files[CHAN_FDS], filler[1024];
+	const struct rlimit few = { 64, 64 };
+	int s[2], files[CHAN_FDS], filler[64];
 	unsigned int before, n = 0;
 	struct chan_msg m;
 
@@ -232,11 +234,10 @@ TEST(chan_recv_closes_what_arrived_when_the_table_is_full)
 	open_files(files, CHAN_FDS);
 	CHECK_EQ_INT(send_raw(s[0], bytes, sizeof(bytes), files, counts, 1), sizeof(bytes));
 	before = count_fds();
+	CHECK(setrlimit(RLIMIT_NOFILE, &few) == 0);
 	while (n < ARRAY_LEN(filler) && (filler[n] = dup(s[0])) >= 0)
 		n++;
-	if (n == ARRAY_LEN(filler))
-		SKIP("more descriptors allowed than this test has patience for");
-	CHECK(n > 2);
+	CHECK(n > 2 && n < ARRAY_LEN(filler));
 	close_files(filler + n - 2, 2);
 	n -= 2;
 	CHECK_EQ_INT(chan_recv(s[1], &m), -EPROTO);
@@ -320,6 +321,7 @@ TEST(chan_tells_empty_from_gone)
 	struct chan_msg m;
 	int s[2];
 
+	(void)signal(SIGPIPE, SIG_DFL);
 	CHECK_EQ_INT(chan_pair(s), 0);
 	CHECK(fcntl(s[1], F_SETFL, O_NONBLOCK) == 0);
 	CHECK_EQ_INT(chan_recv(s[1], &m), -EAGAIN);

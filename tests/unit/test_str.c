@@ -242,6 +242,8 @@ TEST(str_from_bytes_reads_like_a_person_writes)
 		{ 1, "1 B" },
 		{ 1023, "1023 B" },
 		{ K, "1 KiB" },
+		{ K + 102, "1 KiB" },
+		{ K + 103, "1.1 KiB" },
 		{ K + K / 2, "1.5 KiB" },
 		{ 2 * K - 1, "1.9 KiB" },
 		{ M - 1, "1023.9 KiB" },

@@ -1,0 +1,52 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "base/utf8.h"
+
+size_t utf8_next(const unsigned char *p, size_t n, uint32_t *ret)
+{
+	unsigned char low = 0x80, high = 0xbf;
+	size_t len;
+
+	*ret = p[0];
+	if (p[0] < 0x80)
+		return 1;
+	if (p[0] < 0xc2 || p[0] > 0xf4)
+		return 0;
+	len = p[0] < 0xe0 ? 2 : p[0] < 0xf0 ? 3 : 4;
+	if (len > n)
+		return 0;
+	if (p[0] == 0xe0)
+		low = 0xa0;
+	else if (p[0] == 0xed)
+		high = 0x9f;
+	else if (p[0] == 0xf0)
+		low = 0x90;
+	else if (p[0] == 0xf4)
+		high = 0x8f;
+	if (p[1] < low || p[1] > high)
+		return 0;
+	*ret = p[0] & (0x7fu >> len);
+	for (size_t i = 1; i < len; i++) {
+		if ((p[i] & 0xc0) != 0x80)
+			return 0;
+		*ret = *ret << 6 | (p[i] & 0x3fu);
+	}
+	return len;
+}
+
+bool utf8_is_tricky(uint32_t c)
+{
+	static const struct {
+		uint32_t first, last;
+	} ranges[] = {
+		{ 0x00, 0x1f },     { 0x7f, 0x9f },       /* control */
+		{ 0xad, 0xad },     { 0x61c, 0x61c },     /* soft hyphen, Arabic mark */
+		{ 0x200b, 0x200f }, { 0x2028, 0x202e },   /* zero width, line ends, directions */
+		{ 0x2060, 0x206f }, { 0xfeff, 0xfeff },   /* joiners, isolates, byte order mark */
+		{ 0xfff9, 0xfffb }, { 0xe0000, 0xe007f }, /* annotations, tags */
+	};
+
+	for (unsigned int i = 0; i < sizeof(ranges) / sizeof(ranges[0]); i++)
+		if (c >= ranges[i].first && c <= ranges[i].last)
+			return true;
+	return false;
+}

@@ -1,0 +1,15 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* UTF-8 as it comes from others: which bytes are a character, and which characters hide something. */
+#pragma once
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+/* Length of the well-formed sequence at p, 0 when there is none. Overlong forms, surrogates and what
+ * lies beyond U+10FFFF are none. *ret is the character; n is at least 1. */
+size_t utf8_next(const unsigned char *p, size_t n, uint32_t *ret);
+
+/* Control characters, also those of 8-bit terminals, and what changes the direction or the look of
+ * the text around it: nothing that a person should be shown as it is. */
+bool utf8_is_tricky(uint32_t c);
