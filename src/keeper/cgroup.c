@@ -178,9 +178,9 @@ static void move_to_leaf(int fd)
 {
 	char text[16384], *save = NULL;
 
+	if (io_read_text(fd, "cgroup.procs", text, sizeof(text)) <= 0)
+		return; /* nobody is in the way */
 	if (mkdirat(fd, LEAF, 0755) < 0 && errno != EEXIST)
-		return;
-	if (io_read_text(fd, "cgroup.procs", text, sizeof(text)) < 0)
 		return;
 	for (char *l = strtok_r(text, "\n", &save); l != NULL; l = strtok_r(NULL, "\n", &save))
 		(void)io_write_text(fd, LEAF "/cgroup.procs", l);

@@ -24,6 +24,8 @@
 #include <string.h>
 #include <sys/ioctl.h>
 #include <sys/mount.h>
+#include <sys/personality.h>
+#include <sys/prctl.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
@@ -213,7 +215,19 @@ int step_rlimits(struct work *w)
 	return 0;
 }
 
-int step_signals(struct work *w)
+/* Priority of the processor and of disks as for any process. A caller that is nicer than most stays so:
+ * taking that back needs a privilege of the host. */
+static void reset_priority(void)
+{
+	static const struct sched_param none;
+
+	(void)sched_setscheduler(0, SCHED_OTHER, &none);
+	if (getpriority(PRIO_PROCESS, 0) < 0)
+		(void)setpriority(PRIO_PROCESS, 0, 0);
+	(void)syscall(SYS_ioprio_set, /* process */ 1, 0, 0);
+}
+
+int step_inherited(struct work *w)
 {
 	sigset_t none;
 
@@ -222,6 +236,11 @@ int step_signals(struct work *w)
 		(void)signal(s, SIG_DFL);
 	(void)sigemptyset(&none);
 	(void)umask(022);
+	reset_priority();
+	(void)prctl(PR_SET_TIMERSLACK, 50000); /* 0 would mean the caller's */
+	(void)prctl(PR_SET_THP_DISABLE, 0, 0, 0, 0);
+	if (personality(PER_LINUX) < 0)
+		return -errno;
 	return sigprocmask(SIG_SETMASK, &none, NULL) < 0 ? -errno : 0;
 }
 

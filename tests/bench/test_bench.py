@@ -196,13 +196,15 @@ def canned():
         "peers": {"a | b": {"path": "/bin/a", "status": "present", "holds": "nothing", "version": "a 1"},
                   "c": {"path": "/bin/c", "status": "not installed", "holds": "nothing", "version": None}},
         "cases": [
-            {"group": "one shot", "name": "print", "kind": "latency", "what": "w", "skipped": None, "rows": [
+            {"group": "one shot", "name": "print", "kind": "latency", "what": "w", "skipped": None,
+             "load_before": [0.5, 0, 0], "load_after": [9, 0, 0], "rows": [
                 row("a | b", "end to end", "ms", [10, 10]), row("glovebox", "end to end", "ms", [25], 1,
                                                                errors=["boom"]),
                 row("c", "end to end", "ms", [], status="not installed")]},
             {"group": "one shot", "name": "heavy", "kind": "latency", "what": "w", "skipped": "cannot import x",
              "rows": []},
-            {"group": "plan", "name": "steps", "kind": "plan", "what": "w", "skipped": None, "rows": steps},
+            {"group": "plan", "name": "steps", "kind": "plan", "what": "w", "skipped": None, "rows": steps,
+             "load_before": [0.5, 0, 0], "load_after": [0.6, 0, 0]},
         ],
     }
 
@@ -216,6 +218,8 @@ def test_table_says_it_all():
     assert "| **glovebox** | ms | 25.0 | 25.0 | 25.0 | 25.0 | 25.0 | 2 | 1 | 2.50 |" in lines
     assert "| c: **not installed** | ms | – | – | – | – | – | 0 | 0 | – |" in lines
     assert "- glovebox failed with: boom" in lines
+    assert "Load average before 0.5, after 9: **busy with something else**." in lines
+    assert "Load average before 0.5, after 0.6." in lines
     assert "**Skipped: cannot import x**" in lines
     order = [line.split("`")[1] for line in lines if line.startswith("| `")]
     assert order == ["dear", "middle", "cheap"]

@@ -3,12 +3,15 @@
  * The JSON writer. Input: calls (one byte each, with what they take behind it), played into one document; and the
  * whole input once more as one string.
  *
- * Claims: any bytes give valid UTF-8 and valid JSON, by the reader below; a string that was valid UTF-8 comes back
- * from it as it was; one that was not has a U+FFFD in it.
+ * Claims: any bytes give valid UTF-8 and valid JSON, by the reader below, without a character that could trick a
+ * person who looks at it; a string that was valid UTF-8 comes back from it as it was; one that was not has a U+FFFD
+ * in it.
  */
 #include "base/json.h"
 
 #include <stdbool.h>
+
+#include "base/utf8.h"
 
 #include "fuzz_input.h"
 
@@ -64,6 +67,20 @@ static bool is_utf8(const uint8_t *p, size_t n)
 	return true;
 }
 
+/* Valid UTF-8, and nothing in it that a terminal would obey. */
+static void check_text(const uint8_t *p, size_t n)
+{
+	while (n > 0) {
+		size_t len = utf8_char(p, n);
+		uint32_t c;
+
+		MUST(len > 0 && utf8_next(p, n, &c) == len);
+		MUST(!utf8_is_tricky(c));
+		p += len;
+		n -= len;
+	}
+}
+
 static bool next_is(struct reader *r, uint8_t c)
 {
 	if (r->p == r->end || *r->p != c)
@@ -87,6 +104,56 @@ static unsigned int read_hex(struct reader *r)
 	return v;
 }
 
+static void add_char(struct reader *r, uint32_t c)
+{
+	if (c < 0x80) {
+		r->text[r->text_len++] = (uint8_t)c;
+		return;
+	}
+	if (c >= 0x10000) {
+		r->text[r->text_len++] = (uint8_t)(0xf0 | c >> 18);
+		r->text[r->text_len++] = (uint8_t)(0x80 | (c >> 12 & 0x3f));
+	} else if (c >= 0x800) {
+		r->text[r->text_len++] = (uint8_t)(0xe0 | c >> 12);
+	}
+	if (c >= 0x800)
+		r->text[r->text_len++] = (uint8_t)(0x80 | (c >> 6 & 0x3f));
+	else
+		r->text[r->text_len++] = (uint8_t)(0xc0 | c >> 6);
+	r->text[r->text_len++] = (uint8_t)(0x80 | (c & 0x3f));
+}
+
+static void read_escape(struct reader *r)
+{
+	unsigned int c, low;
+
+	MUST(r->p < r->end);
+	switch (*r->p++) {
+	case '"':
+		add_char(r, '"');
+		return;
+	case '\\':
+		add_char(r, '\\');
+		return;
+	case 'n':
+		add_char(r, '\n');
+		return;
+	case 'u':
+		c = read_hex(r);
+		break;
+	default:
+		MUST(!"an escape that the writer knows");
+	}
+	MUST(c < 0xdc00 || c > 0xdfff); /* no second half by itself */
+	if (c >= 0xd800 && c <= 0xdbff) {
+		MUST(next_is(r, '\\') && next_is(r, 'u'));
+		low = read_hex(r);
+		MUST(low >= 0xdc00 && low <= 0xdfff);
+		c = 0x10000 + ((c - 0xd800) << 10) + (low - 0xdc00);
+	}
+	add_char(r, c);
+}
+
 static void read_string(struct reader *r)
 {
 	MUST(next_is(r, '"'));
@@ -99,21 +166,10 @@ static void read_string(struct reader *r)
 		if (c == '"')
 			return;
 		MUST(c >= 0x20);
-		if (c == '\\') {
-			MUST(r->p < r->end);
-			c = *r->p++;
-			if (c == 'u') {
-				unsigned int v = read_hex(r);
-
-				MUST(v < 0x80); /* the writer escapes nothing else */
-				c = (uint8_t)v;
-			} else if (c == 'n') {
-				c = '\n';
-			} else {
-				MUST(c == '"' || c == '\\');
-			}
-		}
-		r->text[r->text_len++] = c;
+		if (c == '\\')
+			read_escape(r);
+		else
+			r->text[r->text_len++] = c;
 	}
 }
 
@@ -182,7 +238,7 @@ static void read_value(struct reader *r, unsigned int depth)
 static void read_document(struct reader *r, const struct json *j)
 {
 	MUST(!j->failed && j->buf != NULL && strlen(j->buf) == j->len);
-	MUST(is_utf8((const uint8_t *)j->buf, j->len));
+	check_text((const uint8_t *)j->buf, j->len);
 	*r = (struct reader){ .p = (const uint8_t *)j->buf,
 			      .end = (const uint8_t *)j->buf + j->len,
 			      .text = malloc(j->len) };

@@ -90,9 +90,21 @@ TEST(json_strings_escape_what_must_be)
 	CHECK_STRING("\"\"", "\\\"\\\"");
 }
 
+/* Valid, but not for a terminal to see: 8-bit controls, directions, tags. */
+TEST(json_strings_escape_what_would_trick_a_reader)
+{
+	CHECK_STRING("\xc2\x80", "\\u0080");
+	CHECK_STRING("\xc2\x9b", "\\u009b");
+	CHECK_STRING("a\xe2\x80\xaez", "a\\u202ez");
+	CHECK_STRING("\xe2\x80\xa8", "\\u2028");
+	CHECK_STRING("\xef\xbb\xbf", "\\ufeff");
+	CHECK_STRING("\xf3\xa0\x80\x81", "\\udb40\\udc01");
+	CHECK_STRING("\xe2\x80\xae\xe2\x80\xae", "\\u202e\\u202e");
+}
+
 TEST(json_strings_keep_what_is_utf8)
 {
-	CHECK_STRING("\xc2\x80", "\xc2\x80");
+	CHECK_STRING("\xc2\xa0", "\xc2\xa0");
 	CHECK_STRING("\xdf\xbf", "\xdf\xbf");
 	CHECK_STRING("\xe0\xa0\x80", "\xe0\xa0\x80");
 	CHECK_STRING("\xed\x9f\xbf", "\xed\x9f\xbf");

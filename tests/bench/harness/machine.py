@@ -58,7 +58,7 @@ def describe(glovebox):
 
 
 def digest(path):
-    """Which program it was: somebody may build anew while we measure."""
+    """Which program it was."""
     return hashlib.sha256(pathlib.Path(path).read_bytes()).hexdigest()
 
 

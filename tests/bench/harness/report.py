@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """results.json becomes table.md. Pure: what goes in is the results, what comes out is text."""
 import re
+from itertools import repeat
 
 STEP = re.compile(r'^STEP\((\w+),\s*\w+,\s*"(.*)"\)', re.M)
 COLUMNS = ("p50", "p95", "p99", "min", "mean")
@@ -65,6 +66,16 @@ def plan_rows(case, texts):
               " remains of the time end to end.")
 
 
+def busy(case, cores):
+    """Whether the load after a case is more than the case itself can explain: one worker per core and then some."""
+    return not case["skipped"] and case["load_after"][0] > cores + 1
+
+
+def load_line(case, cores):
+    return (f"Load average before {case['load_before'][0]}, after {case['load_after'][0]}"
+            f"{': **busy with something else**' if busy(case, cores) else ''}.")
+
+
 def machine_lines(results):
     m = results["machine"]
     yield (f"{m['cpu']}, {m['cores']} cores{' of a virtual machine' if m['virtual'] else ''}, "
@@ -72,8 +83,9 @@ def machine_lines(results):
            f"cgroups {m['cgroups']}; governor {m['governor']}; run as {m['user']}.")
     yield (f"Load average before {m['load_before'][0]}, after {m['load_after'][0]} (the benchmark itself is part of "
            f"the latter); {m['steal_percent']:.1f} % of the processors' time was stolen by the hypervisor.")
-    if m["load_before"][0] > m["cores"] * 0.25:
-        yield "**The machine was busy with something else: compare within a table only, and mind p95 and p99.**"
+    if m["load_before"][0] > m["cores"] * 0.25 or any(map(busy, results["cases"], repeat(m["cores"]))):
+        yield ("**The machine was busy with something else: compare within a table only, not between tables, and "
+               "mind p95 and p99.**")
     build = ", ".join(f"{k} {v}" for k, v in sorted(m["build"].items()))
     yield f"Build of Glovebox: {build or 'unknown'}."
 
@@ -96,6 +108,7 @@ def markdown(results, plan_text=""):
             continue
         out += [plan_rows(case, texts) if case["kind"] == "plan" and case["rows"][0]["p50"] is not None
                 else case_rows(case), ""]
+        out += [load_line(case, results["machine"]["cores"]), ""]
         failed = {row["peer"]: row["errors"] for row in case["rows"] if row["errors"]}
         out += [f"- {peer} failed with: {'; '.join(errors)}" for peer, errors in failed.items()]
         out += ["", "<details><summary>How each was called</summary>", "", "```"]
