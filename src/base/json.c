@@ -61,7 +61,7 @@ static void put_string(struct json *j, const void *bytes, size_t n)
 
 	put(j, "\"", 1);
 	for (size_t i = 0; i < n; i += len > 0 ? len : 1) {
-		uint32_t c;
+		uint32_t c = 0;
 
 		len = utf8_next(p + i, n - i, &c);
 		if (len > 0 && c != '"' && c != '\\' && !utf8_is_tricky(c))

@@ -5,6 +5,7 @@
 
 #include <errno.h>
 #include <stdio.h>
+#include <string.h>
 
 #define KIB(n) ((uint64_t)(n) << 10)
 #define MIB(n) ((uint64_t)(n) << 20)
@@ -74,7 +75,12 @@ const char *limit_format(enum limit_id id, uint64_t v, char *buf, size_t size)
 	case LIMIT_BYTES:
 		return str_from_bytes(v, buf, size);
 	case LIMIT_MILLI:
-		(void)snprintf(buf, size, "%llu.%03llu", n / 1000, n % 1000);
+		if (n % 1000 == 0)
+			(void)snprintf(buf, size, "%llu", n / 1000);
+		else
+			(void)snprintf(buf, size, "%llu.%03llu", n / 1000, n % 1000);
+		for (size_t i = strlen(buf); n % 1000 != 0 && buf[i - 1] == '0'; i--)
+			buf[i - 1] = '\0';
 		return buf;
 	case LIMIT_SECONDS:
 		(void)snprintf(buf, size, "%llu s", n);

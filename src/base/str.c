@@ -163,5 +163,5 @@ bool path_is_plain(const char *path)
 
 bool path_is_plain_abs(const char *path)
 {
-	return path[0] == '/' && path_is_plain(path + 1);
+	return path[0] == '/' && path_is_plain(path + 1) && strnlen(path, PATH_MAX) < PATH_MAX;
 }

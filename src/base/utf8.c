@@ -4,11 +4,13 @@
 size_t utf8_next(const unsigned char *p, size_t n, uint32_t *ret)
 {
 	unsigned char low = 0x80, high = 0xbf;
+	uint32_t c;
 	size_t len;
 
-	*ret = p[0];
-	if (p[0] < 0x80)
+	if (p[0] < 0x80) {
+		*ret = p[0];
 		return 1;
+	}
 	if (p[0] < 0xc2 || p[0] > 0xf4)
 		return 0;
 	len = p[0] < 0xe0 ? 2 : p[0] < 0xf0 ? 3 : 4;
@@ -24,12 +26,13 @@ size_t utf8_next(const unsigned char *p, size_t n, uint32_t *ret)
 		high = 0x8f;
 	if (p[1] < low || p[1] > high)
 		return 0;
-	*ret = p[0] & (0x7fu >> len);
+	c = p[0] & (0x7fu >> len);
 	for (size_t i = 1; i < len; i++) {
 		if ((p[i] & 0xc0) != 0x80)
 			return 0;
-		*ret = *ret << 6 | (p[i] & 0x3fu);
+		c = c << 6 | (p[i] & 0x3fu);
 	}
+	*ret = c;
 	return len;
 }
 

@@ -7,7 +7,7 @@
 #include <stdint.h>
 
 /* Length of the well-formed sequence at p, 0 when there is none. Overlong forms, surrogates and what
- * lies beyond U+10FFFF are none. *ret is the character; n is at least 1. */
+ * lies beyond U+10FFFF are none, and leave *ret alone. n is at least 1. */
 size_t utf8_next(const unsigned char *p, size_t n, uint32_t *ret);
 
 /* Control characters, also those of 8-bit terminals, and what changes the direction or the look of

@@ -249,12 +249,19 @@ static ssize_t discard(int fd, size_t max)
 	return n < 0 ? -errno : n;
 }
 
+/* Whether what arrives now was printed after the job's end, by a daemon. */
+static bool is_over(const struct job *j, const struct out_stream *s)
+{
+	return j->state == JOB_TOLD ||
+	       (j->state == JOB_ENDED && (j->flags & JOB_SWEEP) == 0 && s->left == 0);
+}
+
 static ssize_t read_stream(struct job *j, unsigned int i)
 {
 	struct out_stream *s = &j->out[i];
 	size_t max = RING_READ_MAX;
 
-	if (j->state == JOB_TOLD)
+	if (is_over(j, s))
 		return discard(s->fd, max);
 	if (j->state == JOB_ENDED && (j->flags & JOB_SWEEP) == 0 && s->left < max)
 		max = (size_t)s->left;
@@ -273,20 +280,19 @@ static ssize_t read_stream(struct job *j, unsigned int i)
 static void out_event(struct init *in, struct job *j, unsigned int i)
 {
 	struct out_stream *s = &j->out[i];
+	bool over = s->fd >= 0 && is_over(j, s);
 	ssize_t n;
 
-	if (s->fd < 0 || (j->state != JOB_TOLD && !ring_has_room(&j->ring)))
+	if (s->fd < 0 || (!over && !ring_has_room(&j->ring)))
 		return;
 	n = read_stream(j, i);
 	if (n == -EAGAIN || n == -EINTR)
 		return;
 	if (n <= 0) { /* a terminal ends with EIO */
 		out_close(in, s);
-	} else {
-		bool dropped = s->cut || j->state == JOB_TOLD;
-
+	} else if (!over) {
 		s->total += (uint64_t)n;
-		if (!dropped)
+		if (!s->cut)
 			s->kept += (uint64_t)n;
 		s->left -= (uint64_t)n < s->left ? (uint64_t)n : s->left;
 	}

@@ -81,6 +81,8 @@ ssize_t ring_read_from(struct ring *r, int fd, uint16_t type, uint16_t flags, ui
 	struct iovec iov[2];
 	ssize_t n;
 
+	if (!ring_has_room(r))
+		return -ENOBUFS;
 	if (max > space)
 		max = space;
 	if (max > RING_READ_MAX)

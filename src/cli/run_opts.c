@@ -325,9 +325,10 @@ static int resolve_mount(struct run_request *q, const char *text, struct err *e)
 	}
 	/* Where a link leads may have been chosen by an earlier box: no command to copy then. */
 	if (strstr(real, copy) == NULL && copy[0] == '/')
-		return err_set(e, ERR_INPUT, 0,
-			       "mount '%s' leads to '%s', outside the directories that may be mounted",
-			       copy, real);
+		return err_set(
+			e, ERR_INPUT, 0,
+			"mount '%s' leads to '%s', outside the directories that may be mounted",
+			copy, real);
 	(void)err_set(e, ERR_INPUT, 0,
 		      "mount '%s' lies outside the directories that may be mounted", real);
 	return err_hint(e, "allow it with --mount-root %s", real);

@@ -15,7 +15,7 @@ static void harmless(char *s)
 	size_t n = strlen(s);
 
 	while (n > 0) {
-		uint32_t c;
+		uint32_t c = 0;
 		size_t len = utf8_next(p, n, &c);
 
 		if (len == 0 || utf8_is_tricky(c))

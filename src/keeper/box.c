@@ -37,7 +37,9 @@ struct box *box_find(struct keeper *k, uint64_t id)
 
 static struct box *free_slot(struct keeper *k)
 {
-	for (unsigned int i = 0; i < BOXES_MAX; i++)
+	unsigned int most = ids_boxes(&k->ids);
+
+	for (unsigned int i = 0; i < most; i++)
 		if (k->boxes[i].state == BOX_FREE) {
 			k->boxes[i] = (struct box){
 				.number = i,
@@ -260,7 +262,7 @@ int box_new(struct keeper *k, const struct box_request *q, uint64_t request, str
 	int r;
 
 	if (b == NULL)
-		return err_set(e, ERR_LIMIT, 0, "there are %d boxes already", BOXES_MAX);
+		return err_set(e, ERR_LIMIT, 0, "there are %u boxes already", ids_boxes(&k->ids));
 	b->born_us = clock_us();
 	s.layers = layers_before_plan(k, shares_uid(k, q));
 	if (check_layers(k, s.layers, q->waived, e) < 0)

@@ -297,6 +297,11 @@ int ids_start(struct ids *ids, struct err *e)
 	return have_caps(IS_ROOT) ? use_mapped_range(ids, e) : enter_namespace(ids, e);
 }
 
+unsigned int ids_boxes(const struct ids *ids)
+{
+	return ids->single || ids->per_slot / 2 > BOXES_MAX ? BOXES_MAX : ids->per_slot / 2;
+}
+
 struct box_ids ids_for(const struct ids *ids, unsigned int slot, unsigned int n, bool root_user)
 {
 	struct box_ids b = { .in_root = 0, .in_user = root_user ? 0 : BOX_USER };
@@ -308,7 +313,7 @@ struct box_ids ids_for(const struct ids *ids, unsigned int slot, unsigned int n,
 		b.in_root = b.in_user; /* one id, one name for it; it is our own */
 		return b;
 	}
-	b.root = ids->base + slot * ids->per_slot + 2 * (n % (ids->per_slot / 2));
+	b.root = ids->base + slot * ids->per_slot + 2 * n;
 	b.user = root_user ? b.root : b.root + 1;
 	return b;
 }

@@ -41,7 +41,9 @@ struct box_ids {
 
 /* Become root of a namespace where we are not root already; find the ids to give. */
 int ids_start(struct ids *ids, struct err *e);
-/* The ids of box number n of instance `slot`. */
+/* How many boxes an instance can have, each with ids of its own. */
+unsigned int ids_boxes(const struct ids *ids);
+/* The ids of box number n of instance `slot`; n is below ids_boxes(). */
 struct box_ids ids_for(const struct ids *ids, unsigned int slot, unsigned int n, bool root_user);
 /* Write the maps of a new box's user namespace. 0 or -errno. */
 int ids_map(const struct box_ids *b, pid_t pid);

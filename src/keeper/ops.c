@@ -234,6 +234,7 @@ static int op_BOX_LIST(struct keeper *k, struct chan_msg *m)
 	info = (struct box_info){ .box = next->id,
 				  .layers = next->layers,
 				  .setup_us = next->setup_us };
+	(void)memcpy(info.step_us, next->step_us, sizeof(info.step_us));
 	n = box_info_encode(&info, body, sizeof(body));
 	msg_out_init(&out, body + n, sizeof(body) - (size_t)n);
 	msg_put_bytes(&out, next->record, next->record_len);

@@ -9,28 +9,19 @@
  * never shown.
  */
 #include "keeper/keeper.h"
+#include "keeper/mountapi.h"
 
 #include "base/own.h"
 #include "wire/control.h"
 
-#include <linux/mount.h>
 #include <sched.h>
 #include <sys/syscall.h>
 
 /* In the box's pid namespace, but still ours in every other way. */
-static int new_proc(void)
-{
-	own_fd fs = (int)syscall(SYS_fsopen, "proc", FSOPEN_CLOEXEC);
-
-	if (fs < 0 || syscall(SYS_fsconfig, fs, FSCONFIG_CMD_CREATE, NULL, NULL, 0) < 0)
-		return -1;
-	return (int)syscall(SYS_fsmount, fs, FSMOUNT_CLOEXEC,
-			    MOUNT_ATTR_NOSUID | MOUNT_ATTR_NODEV | MOUNT_ATTR_NOEXEC);
-}
-
 static _Noreturn void answer(const struct box *b)
 {
-	int fd = new_proc();
+	static const char *const none[] = { NULL };
+	int fd = mnt_new("proc", none, MOUNT_ATTR_NOSUID | MOUNT_ATTR_NODEV | MOUNT_ATTR_NOEXEC);
 
 	(void)chan_send(b->control_fd, CONTROL_PROC, 0, NULL, 0, &fd, fd >= 0 ? 1 : 0);
 	_exit(0);

@@ -10,7 +10,7 @@ enum { SOURCES_MAX = 64 };
 struct work {
 	struct setup *s;
 	int root_fd;                 /* the box's root file system */
-	int source_fd[SOURCES_MAX];  /* detached mounts of SHOW rows, -1: the host lacks it */
+	int source_fd[SOURCES_MAX];  /* what SHOW rows name on the host, -1: it lacks that */
 	char link[SOURCES_MAX][128]; /* a SHOW row that is a symbolic link on the host */
 	int device_fd[16];           /* detached mounts of devices */
 	int proc_fd;
@@ -18,6 +18,13 @@ struct work {
 	int proc_sys_fd;  /* /proc/sys as it was before it became read-only */
 	char detail[160]; /* what a failed step was at */
 };
+
+/* -errno, with the thing that a step failed at in w->detail. */
+int fail_at(struct work *w, const char *what);
+
+/* --- show.c: parts of the host, by row of policy/root.tbl --- */
+int source_open(struct work *w, unsigned int i, const char *path);
+int source_show(struct work *w, unsigned int i, const char *at);
 
 /* 0 or -errno; on failure w->detail may say at what. */
 #define STEP(id, layer, doc) int step_##id(struct work *w);

@@ -7,6 +7,7 @@
  * nobody but us has ever written to, so no name in it can be a trap; what is opened on the host or
  * in /proc is checked to be what it should be.
  */
+#include "keeper/mountapi.h"
 #include "keeper/steps.h"
 
 #include "base/io.h"
@@ -16,7 +17,6 @@
 
 #include <fcntl.h>
 #include <linux/magic.h>
-#include <linux/mount.h>
 #include <linux/openat2.h>
 #include <stdio.h>
 #include <string.h>
@@ -25,12 +25,6 @@
 #include <sys/syscall.h>
 #include <sys/sysmacros.h>
 #include <sys/vfs.h>
-
-/* sys/mount.h and linux/mount.h do not go together with older C libraries. */
-extern int mount(const char *source, const char *target, const char *type, unsigned long flags,
-		 const void *data);
-extern int umount2(const char *target, int flags);
-enum { MS_REC_ = 16384, MS_PRIVATE_ = 1 << 18, MNT_DETACH_ = 2 };
 
 enum root_kind { SHOW, DIR, LINK, FILE_, WRITE };
 #define FILE FILE_
@@ -66,53 +60,12 @@ static const struct {
 #undef MASK
 };
 
-static int fail_at(struct work *w, const char *what)
+int fail_at(struct work *w, const char *what)
 {
 	int e = errno;
 
 	(void)snprintf(w->detail, sizeof(w->detail), "%s", what);
 	return -e;
-}
-
-static int open_how(int dirfd, const char *path, uint64_t flags, uint64_t resolve)
-{
-	struct open_how how = { .flags = flags | O_CLOEXEC, .resolve = resolve };
-
-	return (int)syscall(SYS_openat2, dirfd, path, &how, sizeof(how));
-}
-
-/* A detached copy of what a path or descriptor shows. */
-static int clone_tree(int dirfd, const char *path, unsigned int flags)
-{
-	return (int)syscall(SYS_open_tree, dirfd, path,
-			    OPEN_TREE_CLONE | OPEN_TREE_CLOEXEC | AT_SYMLINK_NOFOLLOW | flags);
-}
-
-static int set_attr(int fd, uint64_t attr, unsigned int flags)
-{
-	struct mount_attr a = { .attr_set = attr };
-
-	return (int)syscall(SYS_mount_setattr, fd, "", AT_EMPTY_PATH | flags, &a, sizeof(a));
-}
-
-static int place(int tree_fd, int dirfd, const char *path)
-{
-	return (int)syscall(SYS_move_mount, tree_fd, "", dirfd, path, MOVE_MOUNT_F_EMPTY_PATH);
-}
-
-/* A new file system of our own, as a detached mount. Options: name, value pairs up to NULL. */
-static int new_fs(const char *type, const char *const *options, unsigned int attr)
-{
-	own_fd fs = (int)syscall(SYS_fsopen, type, FSOPEN_CLOEXEC);
-
-	if (fs < 0)
-		return -1;
-	for (; *options != NULL; options += 2)
-		if (syscall(SYS_fsconfig, fs, FSCONFIG_SET_STRING, options[0], options[1], 0) < 0)
-			return -1;
-	if (syscall(SYS_fsconfig, fs, FSCONFIG_CMD_CREATE, NULL, NULL, 0) < 0)
-		return -1;
-	return (int)syscall(SYS_fsmount, fs, FSMOUNT_CLOEXEC, attr);
 }
 
 /* --- steps ---------------------------------------------------------------------------------- */
@@ -123,36 +76,13 @@ int step_mounts_private(struct work *w)
 	return mount(NULL, "/", NULL, MS_REC_ | MS_PRIVATE_, NULL) < 0 ? -errno : 0;
 }
 
-static int take_source(struct work *w, unsigned int i)
-{
-	const char *path = tree[i].what;
-	struct stat st;
-
-	if (lstat(path, &st) < 0)
-		return 0; /* this host has no such thing */
-	if (S_ISLNK(st.st_mode)) {
-		ssize_t n = readlink(path, w->link[i], sizeof(w->link[i]) - 1);
-
-		return n < 0 ? fail_at(w, path) : 0;
-	}
-	w->source_fd[i] = clone_tree(AT_FDCWD, path, AT_RECURSIVE);
-	if (w->source_fd[i] < 0)
-		return fail_at(w, path);
-	if (mutant_is("read-only-root"))
-		return 0;
-	if (set_attr(w->source_fd[i], MOUNT_ATTR_RDONLY | MOUNT_ATTR_NOSUID | MOUNT_ATTR_NODEV,
-		     AT_RECURSIVE) < 0)
-		return fail_at(w, path);
-	return 0;
-}
-
 static int take_device(struct work *w, unsigned int i)
 {
 	char path[32];
 	struct stat st;
 
 	(void)snprintf(path, sizeof(path), "/dev/%s", devices[i].name);
-	w->device_fd[i] = clone_tree(AT_FDCWD, path, 0);
+	w->device_fd[i] = mnt_clone(AT_FDCWD, path, 0);
 	if (w->device_fd[i] < 0 || fstat(w->device_fd[i], &st) < 0)
 		return fail_at(w, path);
 	if (!S_ISCHR(st.st_mode) || major(st.st_rdev) != devices[i].major ||
@@ -171,7 +101,7 @@ int step_sources(struct work *w)
 		w->source_fd[i] = -1;
 		w->link[i][0] = '\0';
 		if (tree[i].kind == SHOW)
-			r = take_source(w, i);
+			r = source_open(w, i, tree[i].what);
 	}
 	for (unsigned int i = 0; i < ARRAY_LEN(devices) && r == 0; i++)
 		r = take_device(w, i);
@@ -180,15 +110,15 @@ int step_sources(struct work *w)
 
 int step_root_new(struct work *w)
 {
-	static const char *const options[] = { "size", "1m",   "nr_inodes", "512",
+	static const char *const options[] = { "size", "2m",   "nr_inodes", "512",
 					       "mode", "0755", NULL };
 	static const char *const places[] = { "/tmp", "/mnt", "/run", "/var", NULL };
 
-	w->root_fd = new_fs("tmpfs", options, MOUNT_ATTR_NOSUID | MOUNT_ATTR_NODEV);
+	w->root_fd = mnt_new("tmpfs", options, MOUNT_ATTR_NOSUID | MOUNT_ATTR_NODEV);
 	if (w->root_fd < 0)
 		return fail_at(w, "tmpfs");
 	for (const char *const *p = places; *p != NULL; p++)
-		if (place(w->root_fd, AT_FDCWD, *p) == 0)
+		if (mnt_place(w->root_fd, AT_FDCWD, *p) == 0)
 			return 0;
 	return fail_at(w, "no directory to build the root on");
 }
@@ -204,29 +134,6 @@ static int write_file(struct work *w, const char *at, const char *text)
 	r = io_write_all(fd, text, strlen(text));
 	errno = -r;
 	return r < 0 ? fail_at(w, at) : 0;
-}
-
-static int show(struct work *w, unsigned int i)
-{
-	const char *at = tree[i].at + 1;
-	struct stat st;
-
-	if (w->link[i][0] != '\0')
-		return symlinkat(w->link[i], w->root_fd, at) < 0 ? fail_at(w, at) : 0;
-	if (w->source_fd[i] < 0)
-		return 0;
-	if (fstat(w->source_fd[i], &st) < 0)
-		return fail_at(w, at);
-	if (S_ISDIR(st.st_mode)) {
-		if (mkdirat(w->root_fd, at, 0755) < 0)
-			return fail_at(w, at);
-	} else if (write_file(w, at, "") < 0) {
-		return fail_at(w, at);
-	}
-	if (place(w->source_fd[i], w->root_fd, at) < 0)
-		return fail_at(w, at);
-	fd_close(&w->source_fd[i]);
-	return 0;
 }
 
 /* The writable stores: one tmpfs each; a place is a directory of its store. */
@@ -256,7 +163,7 @@ static int make_store(struct work *w, enum store s, int *ret_fd)
 		       stores[s].inodes != 0 ? (unsigned long long)stores[s].inodes
 					     : (unsigned long long)l->v[LIMIT_WORKSPACE_INODES]);
 	(void)snprintf(id, sizeof(id), "%u", w->s->ids.in_user);
-	*ret_fd = new_fs("tmpfs", options, MOUNT_ATTR_NOSUID | MOUNT_ATTR_NODEV);
+	*ret_fd = mnt_new("tmpfs", options, MOUNT_ATTR_NOSUID | MOUNT_ATTR_NODEV);
 	return *ret_fd < 0 ? fail_at(w, stores[s].name) : 0;
 }
 
@@ -273,8 +180,8 @@ static int place_store_part(struct work *w, int store_fd, const char *at, unsign
 	/* Shared by convention: sticky, as everywhere. */
 	if (strcmp(at, "tmp") == 0 || strcmp(at, "var/tmp") == 0)
 		(void)!fchmodat(store_fd, name, 01777, 0);
-	dir = clone_tree(store_fd, name, 0);
-	if (dir < 0 || place(dir, w->root_fd, at) < 0)
+	dir = mnt_clone(store_fd, name, 0);
+	if (dir < 0 || mnt_place(dir, w->root_fd, at) < 0)
 		return fail_at(w, at);
 	return 0;
 }
@@ -293,7 +200,7 @@ static int place_writable(struct work *w, const struct root_row *row, int fds[ST
 	if (s != STORE_SCRATCH) {
 		int r = make_store(w, s, &fds[s]);
 
-		if (r == 0 && place(fds[s], w->root_fd, at) < 0)
+		if (r == 0 && mnt_place(fds[s], w->root_fd, at) < 0)
 			r = fail_at(w, at);
 		fd_close(&fds[s]);
 		return r;
@@ -304,7 +211,7 @@ static int place_writable(struct work *w, const struct root_row *row, int fds[ST
 
 		if (r < 0)
 			return r;
-		if (place(fds[s], w->root_fd, "mnt") < 0)
+		if (mnt_place(fds[s], w->root_fd, "mnt") < 0)
 			return fail_at(w, "mnt");
 	}
 	return place_store_part(w, fds[s], at, parts[s]++);
@@ -322,7 +229,7 @@ int step_root_tree(struct work *w)
 
 		switch (tree[i].kind) {
 		case SHOW:
-			r = show(w, i);
+			r = source_show(w, i, tree[i].at + 1);
 			break;
 		case DIR:
 			if (mkdirat(w->root_fd, at, 0755) < 0)
@@ -363,17 +270,17 @@ int step_devices(struct work *w)
 		(void)snprintf(at, sizeof(at), "dev/%s", devices[i].name);
 		file = openat(w->root_fd, at, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0444);
 		if (file < 0 ||
-		    set_attr(w->device_fd[i], MOUNT_ATTR_NOSUID | MOUNT_ATTR_NOEXEC, 0) < 0 ||
-		    place(w->device_fd[i], w->root_fd, at) < 0)
+		    mnt_set(w->device_fd[i], MOUNT_ATTR_NOSUID | MOUNT_ATTR_NOEXEC, 0) < 0 ||
+		    mnt_place(w->device_fd[i], w->root_fd, at) < 0)
 			return fail_at(w, at);
 		if (strcmp(devices[i].name, "null") != 0)
 			fd_close(&w->device_fd[i]);
 	}
-	pts = new_fs("devpts", options, MOUNT_ATTR_NOSUID | MOUNT_ATTR_NOEXEC);
-	if (pts < 0 || place(pts, w->root_fd, "dev/pts") < 0)
+	pts = mnt_new("devpts", options, MOUNT_ATTR_NOSUID | MOUNT_ATTR_NOEXEC);
+	if (pts < 0 || mnt_place(pts, w->root_fd, "dev/pts") < 0)
 		return fail_at(w, "devpts");
 	/* Seen nowhere: Landlock's rule for message queues hangs on it. */
-	w->mqueue_fd = new_fs("mqueue", none, MOUNT_ATTR_NOSUID | MOUNT_ATTR_NODEV);
+	w->mqueue_fd = mnt_new("mqueue", none, MOUNT_ATTR_NOSUID | MOUNT_ATTR_NODEV);
 	return 0;
 }
 
@@ -402,10 +309,10 @@ int step_proc(struct work *w)
 	struct statfs fs;
 
 	w->proc_fd =
-		new_fs("proc", options, MOUNT_ATTR_NOSUID | MOUNT_ATTR_NODEV | MOUNT_ATTR_NOEXEC);
+		mnt_new("proc", options, MOUNT_ATTR_NOSUID | MOUNT_ATTR_NODEV | MOUNT_ATTR_NOEXEC);
 	if (w->proc_fd < 0 && errno == EPERM)
 		w->proc_fd = ask_for_proc(w);
-	if (w->proc_fd < 0 || place(w->proc_fd, w->root_fd, "proc") < 0)
+	if (w->proc_fd < 0 || mnt_place(w->proc_fd, w->root_fd, "proc") < 0)
 		return fail_at(w, "proc");
 	if (fstatfs(w->proc_fd, &fs) < 0 || fs.f_type != PROC_SUPER_MAGIC) {
 		errno = EXDEV;
@@ -450,7 +357,7 @@ int step_counters(struct work *w)
  * leaving this /proc: nothing can stand in for it. */
 static int cover(struct work *w, unsigned int i)
 {
-	own_fd target = open_how(w->proc_fd, masks[i].path, O_PATH,
+	own_fd target = mnt_open(w->proc_fd, masks[i].path, O_PATH,
 				 RESOLVE_BENEATH | RESOLVE_NO_SYMLINKS | RESOLVE_NO_MAGICLINKS);
 	own_fd over = -1;
 	uint64_t attr =
@@ -460,19 +367,17 @@ static int cover(struct work *w, unsigned int i)
 		return errno == ENOENT ? 0 : fail_at(w, masks[i].path);
 	switch (masks[i].how) {
 	case READ_ONLY:
-		over = clone_tree(target, "", AT_EMPTY_PATH | AT_RECURSIVE);
+		over = mnt_clone(target, "", AT_EMPTY_PATH | AT_RECURSIVE);
 		break;
 	case COVER_DIR:
-		over = clone_tree(w->root_fd, "sys", 0);
+		over = mnt_clone(w->root_fd, "sys", 0);
 		break;
 	case COVER_FILE:
-		over = clone_tree(w->root_fd, "dev/null", 0);
+		over = mnt_clone(w->root_fd, "dev/null", 0);
 		attr &= ~(uint64_t)MOUNT_ATTR_NODEV; /* /dev/null must stay what it is */
 		break;
 	}
-	if (over < 0 || set_attr(over, attr, 0) < 0 ||
-	    syscall(SYS_move_mount, over, "", target, "",
-		    MOVE_MOUNT_F_EMPTY_PATH | MOVE_MOUNT_T_EMPTY_PATH) < 0)
+	if (over < 0 || mnt_set(over, attr, 0) < 0 || mnt_place(over, target, "") < 0)
 		return fail_at(w, masks[i].path);
 	return 0;
 }
@@ -500,12 +405,12 @@ int step_oom_shield(struct work *w)
 
 	if (!w->s->can_shield)
 		return -EPERM;
-	fd = new_fs("proc", options, MOUNT_ATTR_NOSUID | MOUNT_ATTR_NODEV | MOUNT_ATTR_NOEXEC);
-	if (fd < 0 || mkdirat(w->root_fd, INIT_PROC + 1, 0700) < 0)
+	fd = mnt_new("proc", options, MOUNT_ATTR_NOSUID | MOUNT_ATTR_NODEV | MOUNT_ATTR_NOEXEC);
+	if (fd < 0 || mkdirat(w->root_fd, &INIT_PROC[1], 0700) < 0)
 		return -errno;
 	/* The mount's own root is open to all: the door is the directory above it. */
-	if (mkdirat(w->root_fd, INIT_PROC "/proc" + 1, 0700) < 0 ||
-	    place(fd, w->root_fd, INIT_PROC "/proc" + 1) < 0)
+	if (mkdirat(w->root_fd, &INIT_PROC "/proc"[1], 0700) < 0 ||
+	    mnt_place(fd, w->root_fd, &INIT_PROC "/proc"[1]) < 0)
 		return -errno;
 	return 0;
 }
@@ -529,7 +434,7 @@ static int make_place(struct work *w, const char *at)
 		name[n] = '\0';
 		if (mkdirat(dir, name, 0755) == 0)
 			(void)!fchownat(dir, name, w->s->ids.in_user, w->s->ids.in_user, 0);
-		next = open_how(dir, name, O_PATH | O_DIRECTORY | O_NOFOLLOW, RESOLVE_NO_SYMLINKS);
+		next = mnt_open(dir, name, O_PATH | O_DIRECTORY | O_NOFOLLOW, RESOLVE_NO_SYMLINKS);
 		fd_close(&dir);
 		dir = next;
 		at += n + (at[n] == '/');
@@ -543,8 +448,7 @@ int step_host_mounts(struct work *w)
 		const struct host_mount *m = &w->s->mounts[i];
 		own_fd at = make_place(w, m->at + 1);
 
-		if (at < 0 || syscall(SYS_move_mount, m->tree_fd, "", at, "",
-				      MOVE_MOUNT_F_EMPTY_PATH | MOVE_MOUNT_T_EMPTY_PATH) < 0)
+		if (at < 0 || mnt_place(m->tree_fd, at, "") < 0)
 			return fail_at(w, m->at);
 	}
 	return 0;
@@ -565,5 +469,5 @@ int step_root_read_only(struct work *w)
 {
 	if (mutant_is("read-only-root"))
 		return 0;
-	return set_attr(w->root_fd, MOUNT_ATTR_RDONLY, 0) < 0 ? -errno : 0;
+	return mnt_set(w->root_fd, MOUNT_ATTR_RDONLY, 0) < 0 ? -errno : 0;
 }

@@ -118,8 +118,10 @@ int chan_recv(int fd, struct chan_msg *m)
 	}
 	msg_in_init(&h, header, sizeof(header));
 	m->type = msg_get_u16(&h);
-	(void)msg_get_u16(&h);
-	(void)msg_get_u32(&h);
+	if (msg_get_u16(&h) != 0 || msg_get_u32(&h) != 0) {
+		chan_msg_close(m);
+		return -EPROTO;
+	}
 	m->request = msg_get_u64(&h);
 	m->len = (size_t)n - CHAN_HEADER;
 	return 1;

@@ -86,10 +86,10 @@ int job_spec_decode(const void *buf, size_t len, struct job_spec *s, void **ret_
 	text += strlen(cwd) + 1;
 	s->argv = vec;
 	s->envp = vec + argc + 1;
-	for (unsigned int i = 0; i < argc; i++)
+	for (unsigned int i = 0; i < argc && !m.failed; i++)
 		vec[i] = get_text(&m, &text, end);
 	vec[argc] = NULL;
-	for (unsigned int i = 0; i < envc; i++)
+	for (unsigned int i = 0; i < envc && !m.failed; i++)
 		vec[argc + 1 + i] = get_text(&m, &text, end);
 	vec[argc + 1 + envc] = NULL;
 	if (msg_end(&m) < 0) {
@@ -134,6 +134,9 @@ int job_exit_decode(const void *buf, size_t len, struct job_exit *x)
 	x->stderr_bytes = msg_get_u64(&m);
 	(void)msg_get_str(&m, x->stage, sizeof(x->stage));
 	if (msg_end(&m) < 0 || (unsigned int)x->how >= JOB_HOW_MAX || x->code < 0 ||
+	    x->code > (x->how == JOB_SIGNALED ? 64
+		       : x->how == JOB_EXITED ? 255
+					      : 4095) ||
 	    (x->flags & ~(uint32_t)JOB_EXIT_FLAGS_ALL) != 0)
 		return -EPROTO;
 	return 0;

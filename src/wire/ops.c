@@ -75,7 +75,7 @@ int box_request_decode(const void *buf, size_t len, struct box_request *q, struc
 		struct box_mount *b = &q->mounts[i];
 
 		b->root = msg_get_u16(&m);
-		b->read_only = msg_get_u8(&m) != 0;
+		b->read_only = msg_get_u8(&m) != 0; /* anything but 0 takes the safer meaning */
 		(void)msg_get_str(&m, b->path, sizeof(b->path));
 		(void)msg_get_str(&m, b->at, sizeof(b->at));
 	}

@@ -39,27 +39,29 @@ static void send_raw(const uint8_t *p, size_t len, unsigned int nfds, unsigned i
 	} ctl;
 	struct iovec iov = { .iov_base = (void *)(uintptr_t)p, .iov_len = len };
 	struct msghdr mh = { .msg_iov = &iov, .msg_iovlen = 1 };
+	struct cmsghdr *c;
 	size_t used = 0;
 
 	(void)memset(&ctl, 0, sizeof(ctl));
+	mh.msg_control = ctl.buf;
+	mh.msg_controllen = sizeof(ctl.buf);
+	c = CMSG_FIRSTHDR(&mh);
 	for (unsigned int i = 0; i < headers; i++) {
 		unsigned int n =
 			i + 1 < headers ? nfds / headers : nfds - nfds / headers * (headers - 1);
-		struct cmsghdr *c = (struct cmsghdr *)(void *)(ctl.buf + used);
 
 		if (n == 0)
 			continue;
+		MUST(c != NULL);
 		c->cmsg_level = SOL_SOCKET;
 		c->cmsg_type = SCM_RIGHTS;
 		c->cmsg_len = CMSG_LEN(sizeof(int) * n);
 		for (unsigned int k = 0; k < n; k++)
 			(void)memcpy(CMSG_DATA(c) + k * sizeof(int), &file, sizeof(int));
 		used += CMSG_SPACE(sizeof(int) * n);
+		c = CMSG_NXTHDR(&mh, c);
 	}
-	if (used > 0) {
-		mh.msg_control = ctl.buf;
-		mh.msg_controllen = used;
-	}
+	mh.msg_controllen = used;
 	MUST(sendmsg(s[0], &mh, MSG_NOSIGNAL) == (ssize_t)len);
 }
 

@@ -50,8 +50,7 @@ static void check_unit(parse_fn parse, const char *text, const char *suffix, uin
 	int r;
 
 	MUST(longer != NULL);
-	(void)memcpy(longer, text, n);
-	(void)memcpy(longer + n, suffix, strlen(suffix) + 1);
+	(void)snprintf(longer, n + 8, "%s%s", text, suffix);
 	r = parse(longer, &many);
 	MUST(r == 0 || r == -EINVAL || r == -ERANGE);
 	MUST(r == 0 || many == UNTOUCHED);

@@ -103,20 +103,20 @@ static const struct expectation {
 	int status;       /* of the runner */
 	const char *says; /* somewhere in its output */
 } expectations[] = {
-	{ "selftest_passes",                    "30000", 0, "\nok 1 - selftest_passes\n"                },
-	{ "selftest_skips",                     "30000", 0, "ok 1 - selftest_skips # SKIP to be seen"   },
-	{ "selftest_check_fails",               "30000", 1, "failed: CHECK(strlen(\"four\") == 5)"      },
-	{ "selftest_int_differs",               "30000", 1, "6 * 7 is 42, wanted 41"                    },
-	{ "selftest_str_differs",               "30000", 1, "\"left\" is \"left\", wanted NULL"         },
-	{ "selftest_mem_differs",               "30000", 1, "differs at byte 2 of 3: 0x63, wanted 0x64" },
-	{ "selftest_check_fails_in_grandchild", "30000", 1, "failed: CHECK(false)"                      },
-	{ "selftest_leaks_fd",                  "30000", 1, ": /dev/null"                               },
-	{ "selftest_leaks_process",             "30000", 1, "left a process running"                    },
-	{ "selftest_crashes",                   "30000", 1, "killed by signal 6"                        },
-	{ "selftest_hangs",                     "200",   1, "still running after 200 ms"                },
-	{ "selftest_exits",                     "30000", 1, "exited before its end"                     },
-	{ "selftest_checks_nothing",            "30000", 1, "ran no CHECK"                              },
-	{ "selftest_no_such_test",              "30000", 2, "1..0"                                      },
+	{ "selftest_passes", "30000", 0, "\nok 1 - selftest_passes\n" },
+	{ "selftest_skips", "30000", 0, "ok 1 - selftest_skips # SKIP to be seen" },
+	{ "selftest_check_fails", "30000", 1, "failed: CHECK(strlen(\"four\") == 5)" },
+	{ "selftest_int_differs", "30000", 1, "6 * 7 is 42, wanted 41" },
+	{ "selftest_str_differs", "30000", 1, "\"left\" is \"left\", wanted NULL" },
+	{ "selftest_mem_differs", "30000", 1, "differs at byte 2 of 3: 0x63, wanted 0x64" },
+	{ "selftest_check_fails_in_grandchild", "30000", 1, "failed: CHECK(false)" },
+	{ "selftest_leaks_fd", "30000", 1, ": /dev/null" },
+	{ "selftest_leaks_process", "30000", 1, "left a process running" },
+	{ "selftest_crashes", "30000", 1, "killed by signal 6" },
+	{ "selftest_hangs", "200", 1, "still running after 200 ms" },
+	{ "selftest_exits", "30000", 1, "exited before its end" },
+	{ "selftest_checks_nothing", "30000", 1, "ran no CHECK" },
+	{ "selftest_no_such_test", "30000", 2, "1..0" },
 };
 
 /* Runs the runner on one test; returns its exit status, and all that it printed in `output`. */

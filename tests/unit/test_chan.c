@@ -54,14 +54,17 @@ static ssize_t send_raw(int to, const void *p, size_t len, const int *fds,
 	} ctl;
 	struct iovec iov;
 	struct msghdr mh = { .msg_iov = &iov, .msg_iovlen = 1 };
+	struct cmsghdr *c;
 	size_t used = 0;
 
 	memset(&ctl, 0, sizeof(ctl));
 	iov.iov_base = (void *)(uintptr_t)p;
 	iov.iov_len = len;
-	for (unsigned int i = 0; i < headers; i++) {
-		struct cmsghdr *c = (struct cmsghdr *)(void *)(ctl.buf + used);
-
+	mh.msg_control = ctl.buf;
+	mh.msg_controllen = sizeof(ctl.buf);
+	c = CMSG_FIRSTHDR(&mh);
+	for (unsigned int i = 0; i < headers; i++, c = CMSG_NXTHDR(&mh, c)) {
+		CHECK(c != NULL);
 		c->cmsg_level = SOL_SOCKET;
 		c->cmsg_type = SCM_RIGHTS;
 		c->cmsg_len = CMSG_LEN(sizeof(int) * counts[i]);
@@ -69,10 +72,7 @@ static ssize_t send_raw(int to, const void *p, size_t len, const int *fds,
 		fds += counts[i];
 		used += CMSG_SPACE(sizeof(int) * counts[i]);
 	}
-	if (used > 0) {
-		mh.msg_control = ctl.buf;
-		mh.msg_controllen = used;
-	}
+	mh.msg_controllen = used;
 	return sendmsg(to, &mh, MSG_NOSIGNAL);
 }
 

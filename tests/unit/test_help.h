@@ -39,7 +39,7 @@ static inline void fence_close(struct fence *f)
 	CHECK(munmap(f->map, f->size + (size_t)sysconf(_SC_PAGESIZE)) == 0);
 }
 
-static inline uint8_t *fence_at(const struct fence *f, size_t n)
+static inline void *fence_at(const struct fence *f, size_t n)
 {
 	CHECK(n <= f->size);
 	return f->map + f->size - n;
@@ -83,11 +83,11 @@ static inline unsigned int count_fds(void)
 {
 	DIR *dir = opendir("/proc/self/fd");
 	unsigned int n = 0;
-	const struct dirent *entry;
+	const struct dirent *found;
 
 	CHECK(dir != NULL);
-	while ((entry = readdir(dir)) != NULL)
-		n += entry->d_name[0] != '.';
+	while ((found = readdir(dir)) != NULL)
+		n += found->d_name[0] != '.';
 	(void)closedir(dir);
 	return n - 1; /* the directory itself */
 }

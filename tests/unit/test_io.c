@@ -276,18 +276,21 @@ TEST(io_read_keyed_wants_the_whole_key_at_the_start_of_a_line)
 
 TEST(io_read_keyed_refuses_a_file_it_cannot_hold)
 {
+	static const char line[] = { 'k', 'e', 'y', ' ', '1' };
 	static char big[8192];
-	uint64_t v;
-	int fd;
 
 	memset(big, '\n', sizeof(big));
-	memcpy(big, "key 1", 5);
-	CHECK_EQ_INT(io_read_keyed(AT_FDCWD, file_with(big, sizeof(big), &fd), "key", &v),
-		     -ENOBUFS);
-	(void)close(fd);
-	CHECK_EQ_INT(io_read_keyed(AT_FDCWD, file_with(big, sizeof(big) - 1, &fd), "key", &v), 0);
-	CHECK_EQ_INT(v, 1);
-	(void)close(fd);
+	memcpy(big, line, sizeof(line));
+	for (size_t n = sizeof(big) - 1; n <= sizeof(big); n++) {
+		uint64_t v = 77;
+		int fd;
+		const char *path = file_with(big, n, &fd);
+
+		CHECK_EQ_INT(io_read_keyed(AT_FDCWD, path, "key", &v),
+			     n < sizeof(big) ? 0 : -ENOBUFS);
+		CHECK_EQ_INT(v, n < sizeof(big) ? 1 : 77);
+		(void)close(fd);
+	}
 }
 
 TEST(io_set_nonblock_changes_that_flag_alone)

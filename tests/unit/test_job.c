@@ -302,7 +302,7 @@ static struct job_exit sample_exit(void)
 {
 	return (struct job_exit){
 		.how = JOB_FAILED,
-		.code = INT_MAX,
+		.code = 4095, /* the largest errno there can be */
 		.flags = JOB_EXIT_FLAGS_ALL,
 		.wall_us = 1,
 		.user_us = UINT64_MAX,
@@ -357,6 +357,7 @@ TEST(job_exit_decode_refuses_what_init_never_sends)
 	uint8_t buf[256];
 	ptrdiff_t n;
 
+	x.code = 1;
 	for (unsigned int how = 0; how < 256; how++) {
 		n = job_exit_encode(&x, buf, sizeof(buf));
 		buf[0] = (uint8_t)how;
@@ -369,6 +370,20 @@ TEST(job_exit_decode_refuses_what_init_never_sends)
 		n = job_exit_encode(&x, buf, sizeof(buf));
 		CHECK_EQ_INT(job_exit_decode(buf, (size_t)n, &got),
 			     (x.flags & JOB_EXIT_FLAGS_ALL) != 0 ? 0 : -EPROTO);
+	}
+	static const int largest[] = {
+		[JOB_EXITED] = 255, [JOB_SIGNALED] = 64, [JOB_FAILED] = 4095
+	};
+
+	for (unsigned int how = 0; how < JOB_HOW_MAX; how++) {
+		x = sample_exit();
+		x.how = (enum job_how)how;
+		x.code = largest[how];
+		n = job_exit_encode(&x, buf, sizeof(buf));
+		CHECK_EQ_INT(job_exit_decode(buf, (size_t)n, &got), 0);
+		x.code++;
+		n = job_exit_encode(&x, buf, sizeof(buf));
+		CHECK_EQ_INT(job_exit_decode(buf, (size_t)n, &got), -EPROTO);
 	}
 	x = sample_exit();
 	x.code = -1;

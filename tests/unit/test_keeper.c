@@ -29,11 +29,11 @@ TEST(ids_of_a_box_lie_in_its_slot)
 		const struct ids *ids = kinds[i];
 		const unsigned int slots[] = { 0, 1, ids->slots - 1 };
 
-		for (size_t k = 0; k < ARRAY_LEN(slots); k++)
-			for (unsigned int n = 0; n < BOXES_MAX; n++)
+		for (size_t slot = 0; slot < ARRAY_LEN(slots); slot++)
+			for (unsigned int n = 0; n < ids_boxes(ids); n++)
 				for (int root_user = 0; root_user <= 1; root_user++) {
-					uint32_t first = ids->base + slots[k] * ids->per_slot;
-					struct box_ids b = ids_for(ids, slots[k], n, root_user);
+					uint32_t first = ids->base + slots[slot] * ids->per_slot;
+					struct box_ids b = ids_for(ids, slots[slot], n, root_user);
 
 					CHECK(b.root >= first && b.root < first + ids->per_slot);
 					CHECK(b.user >= first && b.user < first + ids->per_slot);
@@ -50,7 +50,7 @@ static void check_no_two_share(const struct ids *ids)
 	bool *taken = calloc(ids->per_slot, sizeof(*taken));
 
 	CHECK(taken != NULL);
-	for (unsigned int n = 0; n < BOXES_MAX; n++) {
+	for (unsigned int n = 0; n < ids_boxes(ids); n++) {
 		struct box_ids b = ids_for(ids, 3, n, false);
 		uint32_t first = ids->base + 3 * ids->per_slot;
 

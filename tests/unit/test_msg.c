@@ -167,7 +167,7 @@ TEST(msg_get_bytes_believes_no_length)
 
 		msg_out_init(&o, buf, sizeof(buf));
 		msg_put_u32(&o, lies[i]);
-		memcpy(buf + 4, "abc", 3);
+		memset(buf + 4, 'a', 3);
 		msg_in_init(&m, buf, sizeof(buf));
 		CHECK(msg_get_bytes(&m, SIZE_MAX, &n) == NULL);
 		CHECK_EQ_INT(n, 0);

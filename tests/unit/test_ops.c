@@ -179,7 +179,7 @@ TEST(box_request_does_not_believe_counts)
 	static struct box_request q;
 	static uint8_t buf[BODY];
 	struct fence f = fence_open(sizeof(q)); /* no room for a mount too many */
-	struct box_request *got = (struct box_request *)(void *)fence_at(&f, sizeof(*got));
+	struct box_request *got = fence_at(&f, sizeof(*got));
 	struct err e;
 	ptrdiff_t n;
 

@@ -396,7 +396,7 @@ TEST(table_masked)
 			/* Below a covered directory there is nothing to cover; below a read-only one
 			 * the cover comes second, or it would be shown through. */
 			if (masks[i].path[n] == '/')
-				CHECK(masks[k].how == READ_ONLY && k < i);
+				CHECK(k < i && masks[k].how == READ_ONLY);
 		}
 	}
 }

@@ -71,7 +71,7 @@ class CommandPeer:
 
     def open(self, ctx, work):
         command = self.command(self, ctx, work)
-        shown = " | ".join(shlex.join(argv) for argv in command.stages)
+        shown = " | ".join(shlex.join(argv) for argv in command.stages).replace("\n", "\\n")
         return Opened(command, self.prepare(ctx), ctx.shown(shown))
 
 
