@@ -10,6 +10,7 @@
 #include "config.gen.h"
 
 #include <fcntl.h>
+#include <signal.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -49,11 +50,24 @@ static void hold_standard_descriptors(void)
 		(void)close(fd);
 }
 
+/* Whoever started us may have ignored or blocked what we wait for. (SIGHUP stays as nohup(1) left it.) */
+static void reset_signals(void)
+{
+	sigset_t none;
+
+	(void)signal(SIGCHLD, SIG_DFL);
+	(void)signal(SIGALRM, SIG_DFL);
+	(void)signal(SIGTERM, SIG_DFL);
+	(void)sigemptyset(&none);
+	(void)sigprocmask(SIG_SETMASK, &none, NULL);
+}
+
 int main(int argc, char **argv)
 {
 	const char *name = argc > 1 ? argv[1] : "";
 
 	hold_standard_descriptors();
+	reset_signals();
 	for (unsigned int i = 0; i < ARRAY_LEN(verbs); i++)
 		if (strcmp(name, verbs[i].name) == 0)
 			return verbs[i].run(argc - 1, argv + 1);

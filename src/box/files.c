@@ -14,6 +14,7 @@
 #include <dirent.h>
 #include <fcntl.h>
 #include <limits.h>
+#include <signal.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -275,6 +276,7 @@ int files_run(const struct job_spec *spec)
 
 	/* The channel that reports a failed start ends here, as it does at exec. */
 	(void)close(3);
+	(void)signal(SIGXFSZ, SIG_IGN); /* too large is EFBIG, not our end */
 	if (spec->kind == JOB_PUT && second != NULL)
 		r = put(path, second);
 	else if (spec->kind == JOB_GET)

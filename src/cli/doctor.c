@@ -44,7 +44,7 @@ static const struct check checks[] = {
 	{ "files",        "own-proc",           L(PROC) | L(MASKED_PROC),       check_own_proc,       0,               NULL },
 	{ "files",        "devices",            L(DEVICES),                     check_devices,        0,               NULL },
 	{ "files",        "idmapped-mounts",    0,                              check_idmapped,       0,               NULL },
-	{ "files",        "overlayfs",          0,                              check_overlay,        0,               "sudo modprobe overlay" },
+	{ "files",        "overlayfs",          L(OWN_INODES),                              check_overlay,        0,               "sudo modprobe overlay" },
 	{ "fences",       "no-capabilities",    L(NO_CAPS),                     check_no_caps,        0,               FIX_KERNEL },
 	{ "fences",       "no-new-privs",       L(NO_NEW_PRIVS),                check_nnp,            0,               FIX_KERNEL },
 	{ "fences",       "seccomp",            L(SECCOMP),                     check_seccomp,        0,               FIX_KERNEL },

@@ -16,6 +16,7 @@
 #include "cli/verbs.h"
 
 #include <fcntl.h>
+#include <limits.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -47,11 +48,15 @@ static void on_signal(int sig)
 	errno = saved;
 }
 
-static void watch_signals(bool tty)
+/* While the program runs, signals are passed on or end the box in order. Before and after they simply
+ * end us, and the keeper cleans up. */
+static void watch_signals(bool on, bool tty)
 {
-	struct sigaction sa = { .sa_handler = on_signal }; /* no SA_RESTART: a blocked write ends */
+	struct sigaction sa = { .sa_handler =
+					on ? on_signal : SIG_DFL }; /* no SA_RESTART: a blocked
+									   * write ends */
 
-	if (pipe2(wake_fd, O_CLOEXEC | O_NONBLOCK) < 0)
+	if (wake_fd[0] < 0 && pipe2(wake_fd, O_CLOEXEC | O_NONBLOCK) < 0)
 		return;
 	(void)sigaction(SIGINT, &sa, NULL);
 	(void)sigaction(SIGTERM, &sa, NULL);
@@ -59,7 +64,6 @@ static void watch_signals(bool tty)
 	(void)sigaction(SIGALRM, &sa, NULL);
 	if (tty)
 		(void)sigaction(SIGWINCH, &sa, NULL);
-	(void)signal(SIGPIPE, SIG_IGN);
 }
 
 struct state {
@@ -124,6 +128,8 @@ static int on_output(void *arg, unsigned int stream, const uint8_t *p, size_t n)
 
 		if (w < 0 && errno == EINTR && asked_end == 0 && asked_int < 2)
 			continue;
+		if (w < 0 && errno == EINTR)
+			s->res->interrupted = asked_end != 0 ? (int)asked_end : SIGINT;
 		if (w < 0)
 			return -errno;
 		p += w;
@@ -246,14 +252,12 @@ static int run_program(struct box_client *b, struct state *s, const struct progr
 		       struct err *e)
 {
 	static const char *argv[4100];
+	static char dashed[NAME_MAX + 3];
 	const struct run_request *q = s->q;
 	own_fd in = open_input(q, e);
-	struct job_io io = { .in_fd = in,
-			     .tty = q->tty,
-			     .out = on_output,
-			     .interrupt = on_interrupt,
-			     .interrupt_fd = wake_fd[0],
-			     .arg = s };
+	struct job_io io = {
+		.in_fd = in, .tty = q->tty, .out = on_output, .interrupt = on_interrupt, .arg = s
+	};
 	struct job_spec spec = {
 		.kind = JOB_EXEC,
 		.flags = JOB_SWEEP | (in >= 0 && !q->tty ? JOB_STDIN : 0) | (q->tty ? JOB_PTY : 0),
@@ -270,13 +274,20 @@ static int run_program(struct box_client *b, struct state *s, const struct progr
 	if (in == -2)
 		return -1;
 	argv[n++] = interpreter(q);
-	argv[n++] = p->name;
+	if (p->name[0] == '-') { /* a name, not an option of the interpreter */
+		(void)snprintf(dashed, sizeof(dashed), "./%s", p->name);
+		argv[n++] = dashed;
+	} else {
+		argv[n++] = p->name;
+	}
 	for (char **a = q->args; *a != NULL; a++) {
 		if (n >= ARRAY_LEN(argv) - 1)
 			return err_set(e, ERR_USAGE, E2BIG, "arguments of the program");
 		argv[n++] = *a;
 	}
 	argv[n] = NULL;
+	watch_signals(true, q->tty);
+	io.interrupt_fd = wake_fd[0];
 	raw = raw_terminal(q, &saved);
 	if (q->tty)
 		asked_resize = 1; /* tell the box our size first */
@@ -284,6 +295,7 @@ static int run_program(struct box_client *b, struct state *s, const struct progr
 	if (raw)
 		(void)tcsetattr(STDIN_FILENO, TCSADRAIN, &saved);
 	(void)alarm(0);
+	watch_signals(false, q->tty);
 	if (r < 0)
 		return -1;
 	s->res->ran = true;
@@ -396,12 +408,12 @@ int verb_run(int argc, char **argv)
 
 	if (run_opts(&q, argc, argv, &e) < 0) {
 		if (q.json)
-			run_json(&q, &res, &e);
+			(void)run_json(&q, &res, &e);
 		return say_err(&e);
 	}
 	if (q.help)
 		return 0;
-	watch_signals(q.tty);
+	(void)signal(SIGPIPE, SIG_IGN);
 	if (run(&q, &res, &e) == 0)
 		e.kind = ERR_NONE;
 	if (e.sys == EPIPE && e.kind == ERR_INPUT) { /* nobody reads our output any more */
@@ -413,8 +425,8 @@ int verb_run(int argc, char **argv)
 		if (!q.json)
 			run_say(&q, &res);
 	}
-	if (q.json)
-		run_json(&q, &res, &e);
+	if (q.json && run_json(&q, &res, &e) < 0)
+		status = EXIT_GLOVEBOX;
 	result_done(&res);
 	return status;
 }

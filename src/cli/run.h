@@ -85,4 +85,5 @@ int collect(struct box_client *b, const struct snapshot *before, int out, uint64
 /* The exit status for a result; e is the error that stopped us, or NULL. */
 int run_status(const struct run_result *res, const struct err *e);
 void run_say(const struct run_request *q, const struct run_result *res);
-void run_json(const struct run_request *q, const struct run_result *res, const struct err *e);
+/* -1: it could not be written. */
+int run_json(const struct run_request *q, const struct run_result *res, const struct err *e);

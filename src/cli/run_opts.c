@@ -73,7 +73,8 @@ static int take_stdin(void *ctx, const char *v, struct err *e)
 
 static int take_out(void *ctx, const char *v, struct err *e)
 {
-	(void)e;
+	if (*v == '\0')
+		return err_set(e, ERR_USAGE, 0, "--out needs the name of a directory");
 	((struct run_request *)ctx)->out_dir = v;
 	return 0;
 }
@@ -152,6 +153,8 @@ static int take_file(void *ctx, const char *v, struct err *e)
 
 	if (q->nfiles >= RUN_FILES_MAX)
 		return err_set(e, ERR_USAGE, 0, "more than %d files", RUN_FILES_MAX);
+	if (strlen(v) >= PATH_MAX)
+		return err_set(e, ERR_USAGE, ENAMETOOLONG, "--file");
 	(void)snprintf(f->host, sizeof(f->host), "%.*s",
 		       colon != NULL ? (int)(colon - v) : (int)strlen(v), v);
 	base = strrchr(f->host, '/');
@@ -293,6 +296,8 @@ static int resolve_mount(struct run_request *q, const char *text, struct err *e)
 	char copy[PATH_MAX + 300], *at = NULL, *mode;
 	own_free char *real = NULL;
 
+	if (strlen(text) >= sizeof(copy))
+		return err_set(e, ERR_USAGE, ENAMETOOLONG, "--mount");
 	(void)snprintf(copy, sizeof(copy), "%s", text);
 	m->read_only = true;
 	mode = strrchr(copy, ':');

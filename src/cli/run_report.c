@@ -6,6 +6,7 @@
 #include "cli/say.h"
 #include "cli/verbs.h"
 
+#include <errno.h>
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
@@ -146,9 +147,10 @@ static void json_box(struct json *j, const struct run_request *q, const struct r
 	json_close(j, ']');
 }
 
-void run_json(const struct run_request *q, const struct run_result *r, const struct err *e)
+int run_json(const struct run_request *q, const struct run_result *r, const struct err *e)
 {
 	struct json j;
+	bool failed;
 
 	json_init(&j);
 	json_open(&j, NULL, '{');
@@ -169,7 +171,9 @@ void run_json(const struct run_request *q, const struct run_result *r, const str
 		json_null(&j, "error");
 	}
 	json_close(&j, '}');
-	if (!j.failed)
-		(void)printf("%s\n", j.buf);
+	failed = j.failed || printf("%s\n", j.buf) < 0 || fflush(stdout) != 0;
 	json_done(&j);
+	if (failed)
+		say("the result could not be written: %s", strerror(errno));
+	return failed ? -1 : 0;
 }

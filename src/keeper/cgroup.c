@@ -266,11 +266,15 @@ void cgroups_done(struct cgroups *c)
 
 /* --- a box's cgroup ------------------------------------------------------------------------- */
 
+enum { INODE_BYTES = 1280 }; /* inode, name and directory entry of an empty file in memory */
+
 static uint64_t memory_total(const struct limits *l)
 {
 	/* Files in memory count: without room for them a full workspace would be out of memory
-	 * where it should be "no space left". Each is below 2^42, the sum cannot overflow. */
-	return l->v[LIMIT_MEMORY] + l->v[LIMIT_WORKSPACE] + l->v[LIMIT_SCRATCH] + l->v[LIMIT_SHM];
+	 * where it should be "no space left". So do empty files, as inodes of the kernel. Each term is
+	 * below 2^43, the sum cannot overflow. */
+	return l->v[LIMIT_MEMORY] + l->v[LIMIT_WORKSPACE] + l->v[LIMIT_SCRATCH] + l->v[LIMIT_SHM] +
+	       store_inodes_all(l) * INODE_BYTES;
 }
 
 static int put(int fd, const char *file, uint64_t v, struct err *e)

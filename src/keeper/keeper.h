@@ -113,6 +113,11 @@ int host_mount_open(const struct mount_root *root, const struct box_mount *m, co
 		    const struct box_ids *b, uid_t owner, gid_t group, struct host_mount *ret,
 		    struct err *e);
 
+/* --- tree.c --- */
+
+/* How many files a box can have in its writable places, all together. */
+uint64_t store_inodes_all(const struct limits *l);
+
 /* --- plan.c: what the first process of a box needs; everything else it closes --- */
 
 struct setup {

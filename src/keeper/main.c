@@ -55,10 +55,20 @@ static int make_init_fd(struct keeper *k, struct err *e)
 	return k->init_fd < 0 ? err_set(e, ERR_SYS, errno, "open a memory file") : 0;
 }
 
+/* As far as the caller's hard limit goes. */
+static void raise_limit(int which)
+{
+	struct rlimit l;
+
+	if (getrlimit(which, &l) == 0) {
+		l.rlim_cur = l.rlim_max;
+		(void)setrlimit(which, &l);
+	}
+}
+
 /* What the keeper asks of itself before it takes its first message. */
 static int settle(struct keeper *k, struct err *e)
 {
-	struct rlimit files = { 0 };
 	sigset_t set;
 
 	/* Effective ids change around clone3; capabilities must not go with them. */
@@ -66,10 +76,9 @@ static int settle(struct keeper *k, struct err *e)
 		return err_set(e, ERR_SYS, errno, "keep capabilities over a change of uid");
 	(void)prctl(PR_SET_CHILD_SUBREAPER, 1);
 	(void)prctl(PR_SET_DUMPABLE, 0);
-	if (getrlimit(RLIMIT_NOFILE, &files) == 0) {
-		files.rlim_cur = files.rlim_max;
-		(void)setrlimit(RLIMIT_NOFILE, &files);
-	}
+	raise_limit(RLIMIT_NOFILE);
+	raise_limit(RLIMIT_FSIZE);
+	(void)signal(SIGXFSZ, SIG_IGN);
 	(void)sigemptyset(&set);
 	(void)sigaddset(&set, SIGCHLD);
 	/* The terminal's Ctrl-C is the gate's business; our end comes by the channel. */

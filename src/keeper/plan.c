@@ -67,12 +67,41 @@ static bool may_miss(const struct setup *s, enum layer layer)
 	return layer_row(layer)->need == LAYER_EXTRA || (s->waived & LAYER_BIT(layer)) != 0;
 }
 
+static int by_number(const void *a, const void *b)
+{
+	return *(const int *)a - *(const int *)b;
+}
+
+/* Close what the keeper has open: a copy of its own end of a pipe would hide its death from us, and a copy
+ * of its lock would keep the next instance from sweeping. */
+static void keep_only_ours(const struct setup *s)
+{
+	int keep[4 + CG_KIND_MAX + BOX_MOUNTS_MAX] = { s->go_fd, s->report_fd, s->control_fd,
+						       s->init_fd };
+	unsigned int n = 4, next = 0;
+
+	for (int i = 0; i < s->njoin; i++)
+		keep[n++] = s->join_fd[i];
+	for (unsigned int i = 0; i < s->nmounts; i++)
+		keep[n++] = s->mounts[i].tree_fd;
+	qsort(keep, n, sizeof(keep[0]), by_number);
+	for (unsigned int i = 0; i < n; i++) {
+		unsigned int fd = (unsigned int)keep[i];
+
+		if (fd > next)
+			(void)syscall(SYS_close_range, next, fd - 1, 0u);
+		next = fd + 1;
+	}
+	(void)syscall(SYS_close_range, next, ~0u, 0u);
+}
+
 _Noreturn void plan_run(struct setup *s)
 {
 	static struct work w;
 	static struct plan_report r;
 	uint64_t t = clock_us();
 
+	keep_only_ours(s);
 	w = (struct work){
 		.s = s, .root_fd = -1, .proc_fd = -1, .proc_sys_fd = -1, .mqueue_fd = -1
 	};
@@ -107,8 +136,21 @@ int step_ids_wait(struct work *w)
 	return io_read_full(w->s->go_fd, &c, 1) == 1 ? 0 : -EPIPE;
 }
 
+/* Priority of the processor and of disks as for any process. A caller that is nicer than most stays so:
+ * taking that back needs a privilege of the host. */
+static void reset_priority(void)
+{
+	static const struct sched_param none;
+
+	(void)sched_setscheduler(0, SCHED_OTHER, &none);
+	if (getpriority(PRIO_PROCESS, 0) < 0)
+		(void)setpriority(PRIO_PROCESS, 0, 0);
+	(void)syscall(SYS_ioprio_set, /* process */ 1, 0, 0);
+}
+
 int step_cgroup_join(struct work *w)
 {
+	reset_priority(); /* a real-time process is not let in */
 	/* "0" into `tasks` moves the calling thread; there is only one. */
 	for (int i = 0; i < w->s->njoin; i++)
 		if (write(w->s->join_fd[i], "0", 1) != 1)
@@ -181,7 +223,8 @@ static int set_limit(int which, uint64_t soft, uint64_t hard)
 int step_rlimits(struct work *w)
 {
 	const struct limits *l = w->s->limits;
-	uint64_t file = l->v[LIMIT_FILE] != 0 ? l->v[LIMIT_FILE] : l->v[LIMIT_WORKSPACE];
+	/* Beyond the workspace by a little: a full one is ENOSPC, not "file too large". */
+	uint64_t file = l->v[LIMIT_FILE] != 0 ? l->v[LIMIT_FILE] : l->v[LIMIT_WORKSPACE] + 65536;
 	uint64_t cpu = l->v[LIMIT_CPU_SECONDS];
 	const struct {
 		int which;
@@ -215,18 +258,6 @@ int step_rlimits(struct work *w)
 	return 0;
 }
 
-/* Priority of the processor and of disks as for any process. A caller that is nicer than most stays so:
- * taking that back needs a privilege of the host. */
-static void reset_priority(void)
-{
-	static const struct sched_param none;
-
-	(void)sched_setscheduler(0, SCHED_OTHER, &none);
-	if (getpriority(PRIO_PROCESS, 0) < 0)
-		(void)setpriority(PRIO_PROCESS, 0, 0);
-	(void)syscall(SYS_ioprio_set, /* process */ 1, 0, 0);
-}
-
 int step_inherited(struct work *w)
 {
 	sigset_t none;
@@ -236,7 +267,6 @@ int step_inherited(struct work *w)
 		(void)signal(s, SIG_DFL);
 	(void)sigemptyset(&none);
 	(void)umask(022);
-	reset_priority();
 	(void)prctl(PR_SET_TIMERSLACK, 50000); /* 0 would mean the caller's */
 	(void)prctl(PR_SET_THP_DISABLE, 0, 0, 0, 0);
 	if (personality(PER_LINUX) < 0)

@@ -142,12 +142,28 @@ enum store { STORE_WORKSPACE, STORE_SCRATCH, STORE_SHM, STORE_MAX };
 static const struct {
 	const char *name;
 	enum limit_id bytes;
-	unsigned int inodes; /* 0: LIMIT_WORKSPACE_INODES */
+	unsigned int bytes_per_inode; /* 0: LIMIT_WORKSPACE_INODES says how many */
 } stores[] = {
 	[STORE_WORKSPACE] = { "workspace", LIMIT_WORKSPACE, 0 },
-	[STORE_SCRATCH] = { "scratch", LIMIT_SCRATCH, 65536 },
-	[STORE_SHM] = { "shm", LIMIT_SHM, 16384 },
+	[STORE_SCRATCH] = { "scratch", LIMIT_SCRATCH, 8192 },
+	[STORE_SHM] = { "shm", LIMIT_SHM, 65536 },
 };
+
+static uint64_t store_inodes(const struct limits *l, enum store s)
+{
+	if (stores[s].bytes_per_inode == 0)
+		return l->v[LIMIT_WORKSPACE_INODES];
+	return l->v[stores[s].bytes] / stores[s].bytes_per_inode + 64;
+}
+
+uint64_t store_inodes_all(const struct limits *l)
+{
+	uint64_t all = 0;
+
+	for (int s = 0; s < STORE_MAX; s++)
+		all += store_inodes(l, (enum store)s);
+	return all;
+}
 
 /* Make a store and put it at its first place. A store with several places has a directory for each
  * below its root, and the root itself is nowhere to be seen. */
@@ -159,9 +175,7 @@ static int make_store(struct work *w, enum store s, int *ret_fd)
 				  "uid",  id,   "gid",       id,     NULL };
 
 	(void)snprintf(size, sizeof(size), "%llu", (unsigned long long)l->v[stores[s].bytes]);
-	(void)snprintf(inodes, sizeof(inodes), "%llu",
-		       stores[s].inodes != 0 ? (unsigned long long)stores[s].inodes
-					     : (unsigned long long)l->v[LIMIT_WORKSPACE_INODES]);
+	(void)snprintf(inodes, sizeof(inodes), "%llu", (unsigned long long)store_inodes(l, s));
 	(void)snprintf(id, sizeof(id), "%u", w->s->ids.in_user);
 	*ret_fd = mnt_new("tmpfs", options, MOUNT_ATTR_NOSUID | MOUNT_ATTR_NODEV);
 	return *ret_fd < 0 ? fail_at(w, stores[s].name) : 0;

@@ -12,7 +12,7 @@ pytestmark = pytest.mark.limits
 
 MIB = 1 << 20
 # Small stores, so that "memory" is nearly all there is.
-SMALL = ("--workspace", "1M", "--scratch", "1M", "--shm", "64K")
+SMALL = ("--workspace", "1M", "--workspace-inodes", "64", "--scratch", "1M", "--shm", "64K")
 
 BOMBS = {
     "bytearray": "keep = []\nwhile True: keep.append(bytearray(b'x') * (1 << 20))",

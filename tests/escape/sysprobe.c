@@ -83,7 +83,9 @@ static void die(const char *what)
 
 static long by_syscall(uint64_t nr, const uint64_t *a)
 {
+	// cppcheck-suppress constStatement ; it takes the register declaration for an expression
 	register uint64_t r10 __asm__("r10") = a[3];
+	// cppcheck-suppress constStatement
 	register uint64_t r8 __asm__("r8") = a[4];
 	register uint64_t r9 __asm__("r9") = MARK;
 	long ret;

@@ -773,3 +773,19 @@ def test_abstract_sockets_from_outside_are_out_of_reach_even_in_the_same_namespa
     answer, _ = box.communicate(b"go\n", timeout=30)
     outside.communicate(timeout=30)
     assert answer == b"Operation not permitted\n"
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="boxes of an ordinary user may have to share the caller's uid")
+def test_two_boxes_have_no_uid_and_no_gid_in_common(start):
+    """Seen from the host: with a uid in common, signals, counters and files would be, too."""
+    ids = []
+    for _ in range(2):
+        box = start("run", "--stdin", "-c", "print('ready', flush=True); input()")
+        assert box.stdout.readline() == b"ready\n"
+        init = int(pathlib.Path(f"/proc/{box.pid}/task/{box.pid}/children").read_text().split()[0])
+        init = int(pathlib.Path(f"/proc/{init}/task/{init}/children").read_text().split()[0])
+        status = pathlib.Path(f"/proc/{init}/status").read_text()
+        ids.append(set(re.findall(r"\d+", "".join(re.findall(r"^[UG]id:.*", status, re.M)))))
+    assert ids[0] and ids[1]
+    assert not ids[0] & ids[1]
+    assert not (ids[0] | ids[1]) & {"0", str(os.getuid())}
