@@ -8,6 +8,7 @@
  */
 #include "cli/doctor.h"
 
+#include "base/cgroupfs.h"
 #include "base/io.h"
 #include "base/own.h"
 
@@ -30,68 +31,6 @@ struct place {
 	int error;        /* of the first that we may not write to */
 	unsigned int has; /* bits of controllers */
 };
-
-static bool has_word(const char *list, const char *word, const char *separators)
-{
-	size_t n = strlen(word);
-
-	while (*list != '\0') {
-		size_t len = strcspn(list, separators);
-
-		if (len == n && strncmp(list, word, n) == 0)
-			return true;
-		list += len;
-		list += strspn(list, separators);
-	}
-	return false;
-}
-
-/* Where a hierarchy is mounted: v1 with that controller, or v2 when controller is NULL. */
-static bool find_mount(const char *controller, char *ret, size_t size)
-{
-	FILE *f = fopen("/proc/self/mountinfo", "re");
-	char line[4096], at[256], type[32], options[512];
-	bool there = false;
-
-	while (f != NULL && !there && fgets(line, sizeof(line), f) != NULL) {
-		const char *rest = strstr(line, " - ");
-
-		if (rest == NULL || sscanf(line, "%*s %*s %*s %*s %255s", at) != 1 ||
-		    sscanf(rest, " - %31s %*s %511s", type, options) != 2)
-			continue;
-		there = controller == NULL
-				? strcmp(type, "cgroup2") == 0
-				: strcmp(type, "cgroup") == 0 && has_word(options, controller, ",");
-	}
-	if (f != NULL)
-		(void)fclose(f);
-	if (there)
-		(void)snprintf(ret, size, "%s", at);
-	return there;
-}
-
-/* Our own cgroup in a hierarchy, as a path below its mount. */
-static bool own_path(const char *controller, char *ret, size_t size)
-{
-	FILE *f = fopen("/proc/self/cgroup", "re");
-	char line[1024], *names, *path;
-	bool there = false;
-
-	while (f != NULL && !there && fgets(line, sizeof(line), f) != NULL) {
-		names = strchr(line, ':');
-		path = names != NULL ? strchr(++names, ':') : NULL;
-		if (path == NULL)
-			continue;
-		*path++ = '\0';
-		path[strcspn(path, "\n")] = '\0';
-		there = controller == NULL ? *names == '\0' : has_word(names, controller, ",");
-		if (there)
-			(void)snprintf(ret, size, "%s", strcmp(path, "/") == 0 ? "" : path);
-	}
-	if (f != NULL)
-		(void)fclose(f);
-	return there;
-}
 
 /* 0, or why no cgroup can be made there. */
 static int may_write(const struct machine *m, const char *dir)
@@ -135,7 +74,8 @@ static bool look_v2(const struct machine *m, struct place *p)
 {
 	char own[256], *leaf;
 
-	if (!find_mount(NULL, p->top, sizeof(p->top)) || !own_path(NULL, own, sizeof(own)))
+	if (cgroupfs_mount(NULL, p->top, sizeof(p->top)) < 0 ||
+	    cgroupfs_own(NULL, own, sizeof(own)) < 0)
 		return false;
 	leaf = strrchr(own, '/');
 	if (leaf != NULL && strcmp(leaf, LEAF) == 0)
@@ -159,8 +99,8 @@ static void look_v1(const struct machine *m, struct place *p)
 		char at[256], own[256], dir[512];
 		int error;
 
-		if (!find_mount(controllers[i], at, sizeof(at)) ||
-		    !own_path(controllers[i], own, sizeof(own)))
+		if (cgroupfs_mount(controllers[i], at, sizeof(at)) < 0 ||
+		    cgroupfs_own(controllers[i], own, sizeof(own)) < 0)
 			continue;
 		(void)snprintf(dir, sizeof(dir), "%s%s", at, own);
 		error = may_write(m, dir);
@@ -222,8 +162,8 @@ static void fix_v1(const struct machine *m, struct finding *f)
 	size_t n = 0;
 
 	for (unsigned int i = 0; i < ARRAY_LEN(all) && n < sizeof(dirs); i++)
-		if (find_mount(all[i], at, sizeof(at)) && own_path(all[i], own, sizeof(own)) &&
-		    strstr(dirs, at) == NULL)
+		if (cgroupfs_mount(all[i], at, sizeof(at)) == 0 &&
+		    cgroupfs_own(all[i], own, sizeof(own)) == 0 && strstr(dirs, at) == NULL)
 			n += (size_t)snprintf(dirs + n, sizeof(dirs) - n, " %s%s/user-%u", at, own,
 					      m->uid);
 	fix_by(f,

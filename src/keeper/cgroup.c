@@ -10,6 +10,7 @@
  */
 #include "keeper/keeper.h"
 
+#include "base/cgroupfs.h"
 #include "base/clock.h"
 #include "base/io.h"
 #include "base/own.h"
@@ -49,75 +50,6 @@ uint64_t cgroups_layers(const struct cgroups *c)
 }
 
 /* --- finding what there is --------------------------------------------------------------------- */
-
-static bool has_word(const char *list, const char *word, const char *separators)
-{
-	size_t n = strlen(word);
-
-	while (*list != '\0') {
-		size_t len = strcspn(list, separators);
-
-		if (len == n && strncmp(list, word, n) == 0)
-			return true;
-		list += len;
-		list += strspn(list, separators);
-	}
-	return false;
-}
-
-/* Where a hierarchy is mounted: v1 with that controller, or v2 when controller is NULL. */
-static int find_mount(const char *controller, char *ret, size_t size)
-{
-	FILE *f = fopen("/proc/self/mountinfo", "re");
-	char line[4096];
-	int r = -ENOENT;
-
-	if (f == NULL)
-		return -errno;
-	while (r < 0 && fgets(line, sizeof(line), f) != NULL) {
-		char root[256], at[256], type[32], options[512];
-		const char *rest = strstr(line, " - ");
-
-		if (rest == NULL || sscanf(line, "%*s %*s %*s %255s %255s", root, at) != 2 ||
-		    sscanf(rest, " - %31s %*s %511s", type, options) != 2)
-			continue;
-		if (controller == NULL
-			    ? strcmp(type, "cgroup2") == 0
-			    : strcmp(type, "cgroup") == 0 && has_word(options, controller, ",")) {
-			(void)snprintf(ret, size, "%s", at);
-			r = 0;
-		}
-	}
-	(void)fclose(f);
-	return r;
-}
-
-/* Our own cgroup in a hierarchy, as a path below its mount. */
-static int own_path(const char *controller, char *ret, size_t size)
-{
-	FILE *f = fopen("/proc/self/cgroup", "re");
-	char line[1024];
-	int r = -ENOENT;
-
-	if (f == NULL)
-		return -errno;
-	while (r < 0 && fgets(line, sizeof(line), f) != NULL) {
-		char *names = strchr(line, ':');
-		char *path = names != NULL ? strchr(names + 1, ':') : NULL;
-
-		if (path == NULL)
-			continue;
-		*path++ = '\0';
-		names++;
-		path[strcspn(path, "\n")] = '\0';
-		if (controller == NULL ? *names == '\0' : has_word(names, controller, ",")) {
-			(void)snprintf(ret, size, "%s", strcmp(path, "/") == 0 ? "" : path);
-			r = 0;
-		}
-	}
-	(void)fclose(f);
-	return r;
-}
 
 static bool can_make_in(int fd)
 {
@@ -191,7 +123,7 @@ static int use_v2(struct cgroups *c, const char *wanted, bool rootless)
 	char at[256], own[256], path[512], *leaf;
 	own_fd fd = -1;
 
-	if (find_mount(NULL, at, sizeof(at)) < 0 || own_path(NULL, own, sizeof(own)) < 0)
+	if (cgroupfs_mount(NULL, at, sizeof(at)) < 0 || cgroupfs_own(NULL, own, sizeof(own)) < 0)
 		return -ENOENT;
 	/* Started from within an instance: its leaf's parent is the delegated one. */
 	leaf = strrchr(own, '/');
@@ -229,8 +161,8 @@ static void use_v1(struct cgroups *c)
 		char at[256], own[256], path[512];
 		own_fd fd = -1;
 
-		if (find_mount(kinds[i].v1, at, sizeof(at)) < 0 ||
-		    own_path(kinds[i].v1, own, sizeof(own)) < 0)
+		if (cgroupfs_mount(kinds[i].v1, at, sizeof(at)) < 0 ||
+		    cgroupfs_own(kinds[i].v1, own, sizeof(own)) < 0)
 			continue;
 		(void)snprintf(path, sizeof(path), "%s%s", at, own);
 		fd = open_dir(path);

@@ -183,8 +183,9 @@ def compare(report, way):
 
 
 def fits(text, allowed):
-    """HOST stands for the type of a file system of the host, whatever that is."""
-    return re.fullmatch(re.escape(allowed).replace("HOST", r"[\w.]+"), text) is not None
+    """HOST stands for the type of a file system of the host, whatever that is; OPEN for a file that may be empty."""
+    pattern = re.escape(allowed).replace("HOST", r"[\w.]+").replace("OPEN", "readable|empty")
+    return re.fullmatch(pattern, text) is not None
 
 
 # --- ways into a box -----------------------------------------------------------------------------------------
