@@ -17,6 +17,7 @@
 
 #include <fcntl.h>
 #include <limits.h>
+#include <poll.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -70,6 +71,7 @@ struct state {
 	const struct run_request *q;
 	struct run_result *res;
 	int ints_passed;
+	int out_fd[2];
 };
 
 /* The first Ctrl-C goes to the program; a second one, or none of its ending within two seconds,
@@ -116,20 +118,51 @@ static int keep(struct capture *c, const uint8_t *p, size_t n)
 	return 0;
 }
 
+/* Our standard output without waiting in it, so that a signal is seen even if nobody reads. A pipe is opened
+ * anew for that: the flag belongs to whoever shares it with us, too. */
+static int open_output(int fd)
+{
+	char self[32];
+	struct stat st;
+	int again = -1;
+
+	(void)snprintf(self, sizeof(self), "/proc/self/fd/%d", fd);
+	if (fstat(fd, &st) == 0 && S_ISFIFO(st.st_mode))
+		again = open(self, O_WRONLY | O_NONBLOCK | O_CLOEXEC | O_NOCTTY);
+	return again >= 0 ? again : fcntl(fd, F_DUPFD_CLOEXEC, 3);
+}
+
+/* Wait until fd takes more. -EINTR: we are to end. */
+static int wait_output(struct state *s, int fd)
+{
+	struct pollfd p[2] = { { .fd = fd, .events = POLLOUT },
+			       { .fd = wake_fd[0], .events = POLLIN } };
+
+	if (asked_end == 0 && asked_int == 0)
+		(void)poll(p, 2, -1);
+	/* Nobody reads: then the first Ctrl-C ends it, for the program could not tell either. */
+	if (asked_end == 0 && asked_int == 0)
+		return 0;
+	s->res->interrupted = asked_end != 0 ? (int)asked_end : SIGINT;
+	return -EINTR;
+}
+
 static int on_output(void *arg, unsigned int stream, const uint8_t *p, size_t n)
 {
 	struct state *s = arg;
-	int fd = stream == 1 ? STDOUT_FILENO : STDERR_FILENO;
+	int fd = s->out_fd[stream - 1], r;
 
 	if (s->q->json)
 		return keep(&s->res->out[stream - 1], p, n);
 	while (n > 0) {
 		ssize_t w = write(fd, p, n);
 
-		if (w < 0 && errno == EINTR && asked_end == 0 && asked_int < 2)
+		if (w < 0 && (errno == EAGAIN || errno == EINTR)) {
+			r = wait_output(s, fd);
+			if (r < 0)
+				return r;
 			continue;
-		if (w < 0 && errno == EINTR)
-			s->res->interrupted = asked_end != 0 ? (int)asked_end : SIGINT;
+		}
 		if (w < 0)
 			return -errno;
 		p += w;
@@ -286,6 +319,8 @@ static int run_program(struct box_client *b, struct state *s, const struct progr
 		argv[n++] = *a;
 	}
 	argv[n] = NULL;
+	s->out_fd[0] = open_output(STDOUT_FILENO);
+	s->out_fd[1] = open_output(STDERR_FILENO);
 	watch_signals(true, q->tty);
 	io.interrupt_fd = wake_fd[0];
 	raw = raw_terminal(q, &saved);
@@ -296,6 +331,8 @@ static int run_program(struct box_client *b, struct state *s, const struct progr
 		(void)tcsetattr(STDIN_FILENO, TCSADRAIN, &saved);
 	(void)alarm(0);
 	watch_signals(false, q->tty);
+	fd_close(&s->out_fd[0]);
+	fd_close(&s->out_fd[1]);
 	if (r < 0)
 		return -1;
 	s->res->ran = true;

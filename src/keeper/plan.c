@@ -260,11 +260,13 @@ int step_rlimits(struct work *w)
 
 int step_inherited(struct work *w)
 {
+	static const unsigned long action[4]; /* as the kernel has it: all default */
 	sigset_t none;
 
 	(void)w;
-	for (int s = 1; s < NSIG; s++)
-		(void)signal(s, SIG_DFL);
+	/* Not by the C library, which keeps two signals to itself: those could be ignored, too. */
+	for (long s = 1; s <= 64; s++)
+		(void)syscall(SYS_rt_sigaction, s, &action, NULL, 8L);
 	(void)sigemptyset(&none);
 	(void)umask(022);
 	(void)prctl(PR_SET_TIMERSLACK, 50000); /* 0 would mean the caller's */

@@ -211,8 +211,10 @@ def test_full_disk_is_our_failure(run):
 # that user can reach it, whatever the mode of the build's directories.
 PRIVATE = """
 set -e
+exec 9<"$GLOVEBOX"
 mount -t tmpfs tmpfs /tmp
-cp "$GLOVEBOX" /tmp/gb
+cat <&9 >/tmp/gb && chmod 755 /tmp/gb
+exec 9<&-
 chmod 755 /tmp /tmp/gb
 chmod 1777 /tmp
 """

@@ -19,7 +19,7 @@ import pytest
 pytestmark = pytest.mark.limits
 
 MIB = 1 << 20
-SMALL = ("--workspace", "1M", "--scratch", "1M", "--shm", "64K")
+SMALL = ("--workspace", "1M", "--workspace-inodes", "64", "--scratch", "1M", "--shm", "64K")
 
 
 def host_value(path):
