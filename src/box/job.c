@@ -407,28 +407,28 @@ static struct job *slot_for(struct init *in)
 
 static int start(struct init *in, struct job *j, uint64_t id, const struct job_spec *spec)
 {
+	bool takes_input = (spec->flags & (JOB_STDIN | JOB_PTY)) != 0;
+	uint8_t *input = takes_input ? malloc(INPUT_BYTES) : NULL;
 	uint8_t pid[4];
 	struct msg_out m;
 	int r;
 
+	if (takes_input && input == NULL)
+		return -ENOMEM;
 	*j = (struct job){
 		.state = JOB_FREE,
 		.id = id,
 		.flags = spec->flags,
 		.output_max = spec->output_max,
 		.in_fd = -1,
+		.in_buf = input,
 		.exec_fd = -1,
 		.out = { { .fd = -1 }, { .fd = -1 } },
 	};
 	r = ring_init(&j->ring);
-	if (r < 0)
+	if (r < 0) {
+		job_free(in, j);
 		return r;
-	if ((spec->flags & (JOB_STDIN | JOB_PTY)) != 0) {
-		j->in_buf = malloc(INPUT_BYTES);
-		if (j->in_buf == NULL) {
-			job_free(in, j);
-			return -ENOMEM;
-		}
 	}
 	j->started_us = clock_us();
 	j->deadline_us = spec->timeout_us == 0 || spec->timeout_us > UINT64_MAX / 2

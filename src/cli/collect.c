@@ -106,6 +106,7 @@ static int add_entry(void *arg, const struct listing_entry *l)
 {
 	struct snapshot *s = arg;
 	struct entry *e;
+	char *path;
 
 	if (s->n == SNAPSHOT_MAX)
 		return -EFBIG;
@@ -118,16 +119,16 @@ static int add_entry(void *arg, const struct listing_entry *l)
 		s->v = v;
 		s->cap = cap;
 	}
-	e = &s->v[s->n];
-	*e = (struct entry){ .path = strdup(l->path),
-			     .type = l->type,
-			     .mode = l->mode,
-			     .size = l->size,
-			     .ctime_ns = l->ctime_ns,
-			     .inode = l->inode };
-	if (e->path == NULL)
+	path = strdup(l->path);
+	if (path == NULL)
 		return -ENOMEM;
-	s->n++;
+	e = &s->v[s->n++];
+	e->path = path;
+	e->type = l->type;
+	e->mode = l->mode;
+	e->size = l->size;
+	e->ctime_ns = l->ctime_ns;
+	e->inode = l->inode;
 	return 0;
 }
 

@@ -175,7 +175,7 @@ struct sub_ids {
 static int map_all(pid_t target, const char *kind)
 {
 	char path[48], text[96];
-	uint64_t first, count;
+	uint64_t first = 0, count = 0;
 	int r;
 
 	(void)snprintf(path, sizeof(path), "/proc/self/%s_map", kind);
