@@ -21,7 +21,7 @@ libc = ctypes.CDLL(None, use_errno=True)
 os.chdir("/mnt/shared")
 n = 0
 print("flipping", flush=True)
-while not os.path.exists("stop"):
+while n < int(sys.argv[1]) or not os.path.exists("stop"):
     for _ in range(500):
         if libc.renameat2(-100, b"sub", -100, b"trap", 2) < 0:  # RENAME_EXCHANGE
             sys.exit("renameat2: errno %d" % ctypes.get_errno())
@@ -61,13 +61,16 @@ class Arena:
         return "--mount-root", self.shared
 
     @contextlib.contextmanager
-    def flipping(self):
-        p = self.start("run", *self.options(), "--timeout", "0", "--mount", f"{self.shared}:/mnt/shared:rw", "-c", FLIP)
+    def flipping(self, runs):
+        """While a box flips: a thousand times at least, and a hundred thousand in the slow tests."""
+        least = 1000 if runs < 100 else 100_000
+        p = self.start("run", *self.options(), "--timeout", "0", "--mount", f"{self.shared}:/mnt/shared:rw", "-c", FLIP,
+                       least)
         assert p.stdout.readline() == b"flipping\n", p.stderr.read()
         yield
         (self.shared / "stop").write_text("")
         flips = int(p.stdout.readline())
-        assert p.wait(60) == 0 and flips >= 1000
+        assert p.wait(60) == 0 and flips >= least
 
     def check(self, *texts):
         assert self.state() == self.before, "something outside was changed"
@@ -95,7 +98,7 @@ def test_mount_below_a_flipping_directory(run, arena, runs, below):
     def one(_):
         return run("run", *arena.options(), "--mount", f"{arena.shared}/{below}:/mnt/x:rw", "-c", code)
 
-    with arena.flipping():
+    with arena.flipping(runs):
         results = all_at_once(runs, one)
     for r in results:
         assert r.returncode in (0, 125), r.stderr
@@ -110,7 +113,7 @@ def test_collect_into_a_flipping_directory(run, arena, runs):
     def one(_):
         return run("run", "--out", arena.shared, "-c", code)
 
-    with arena.flipping():
+    with arena.flipping(runs):
         results = all_at_once(runs, one)
     for r in results:
         assert r.returncode in (0, 125), r.stderr
@@ -129,7 +132,7 @@ def test_collect_from_a_flipping_directory(run, arena, runs):
         assert not any(p.is_symlink() for p in out.rglob("*"))
         return r, collected
 
-    with arena.flipping():
+    with arena.flipping(runs):
         results = all_at_once(runs, one)
     for r, collected in results:
         assert r.returncode in (0, 125), r.stderr
@@ -145,7 +148,7 @@ def test_put_files_into_a_flipping_directory(run, arena, runs, tmp_path):
     def one(_):
         return run("run", *arena.options(), "--mount", f"{arena.shared}:/workspace/data:rw", *files, "-c", "print('ran')")
 
-    with arena.flipping():
+    with arena.flipping(runs):
         results = all_at_once(runs, one)
     for r in results:
         assert r.returncode in (0, 125), r.stderr
@@ -159,7 +162,7 @@ def test_stage_from_a_flipping_directory(run, arena, runs):
     def one(_):
         return run("run", "--file", f"{arena.shared}/sub/real:x", "-c", "print(open('x').read())")
 
-    with arena.flipping():
+    with arena.flipping(runs):
         results = all_at_once(runs, one)
     for r in results:
         assert (r.returncode, r.stdout) == (0, b"real\n") or r.returncode == 125, r
