@@ -50,21 +50,21 @@ static void on_signal(int sig)
 }
 
 /* While the program runs, signals are passed on or end the box in order. Before and after they simply
- * end us, and the keeper cleans up. */
+ * end us, and the keeper cleans up. What the caller ignores (nohup) stays ignored. No SA_RESTART: a wait
+ * is to end. */
 static void watch_signals(bool on, bool tty)
 {
-	struct sigaction sa = { .sa_handler =
-					on ? on_signal : SIG_DFL }; /* no SA_RESTART: a blocked
-									   * write ends */
+	static const int signals[] = { SIGINT, SIGTERM, SIGHUP, SIGALRM, SIGWINCH };
+	struct sigaction sa = { .sa_handler = SIG_DFL }, old;
 
 	if (wake_fd[0] < 0 && pipe2(wake_fd, O_CLOEXEC | O_NONBLOCK) < 0)
 		return;
-	(void)sigaction(SIGINT, &sa, NULL);
-	(void)sigaction(SIGTERM, &sa, NULL);
-	(void)sigaction(SIGHUP, &sa, NULL);
-	(void)sigaction(SIGALRM, &sa, NULL);
-	if (tty)
-		(void)sigaction(SIGWINCH, &sa, NULL);
+	if (on)
+		sa.sa_handler = on_signal;
+	for (unsigned int i = 0; i < ARRAY_LEN(signals); i++)
+		if ((signals[i] != SIGWINCH || tty) && sigaction(signals[i], NULL, &old) == 0 &&
+		    old.sa_handler != SIG_IGN)
+			(void)sigaction(signals[i], &sa, NULL);
 }
 
 struct state {

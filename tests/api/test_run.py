@@ -1257,3 +1257,13 @@ def test_copy_of_the_program_elsewhere_works(glovebox, tmp_path):
     shutil.copy(glovebox, tmp_path / "gb")
     r = subprocess.run([tmp_path / "gb", "run", "-c", "print(1)"], stdout=subprocess.PIPE, check=True, timeout=60)
     assert r.stdout == b"1\n"
+
+
+def test_a_hangup_that_the_caller_ignores_stays_ignored(start):
+    """As nohup(1) has it."""
+    p = start("run", "--stdin", "-c", "print('begun', flush=True); print(input())",
+              preexec_fn=lambda: signal.signal(signal.SIGHUP, signal.SIG_IGN))
+    assert p.stdout.readline() == b"begun\n"
+    p.send_signal(signal.SIGHUP)
+    out, _ = p.communicate(b"still here\n", timeout=30)
+    assert out == b"still here\n" and p.returncode == 0
