@@ -526,3 +526,11 @@ def test_a_run_directory_that_somebody_else_made(number):
                 shutil.rmtree(where)
             else:
                 where.unlink()
+
+
+def test_init_is_spared_by_out_of_memory_and_its_programs_are_not(box_json):
+    r = box_json("print(open('/proc/1/oom_score_adj').read(), open('/proc/self/oom_score_adj').read())")
+    assert r["status"] == 0, r["said"]
+    if "init-oom-shield" not in r["layers"]:
+        pytest.skip("this machine cannot shield the init of a box (CAP_SYS_RESOURCE)")
+    assert r["stdout"].split() == ["-999", "0"]
