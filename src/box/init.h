@@ -122,6 +122,11 @@ uint64_t jobs_expire(struct init *in);
 
 /* --- spawn.c: from fork to exec --- */
 
+struct exec_report { /* from a child that failed before exec, on its job's exec_fd */
+	int error;
+	char stage[JOB_STAGE_MAX];
+};
+
 /* Start the job's process. Fills pid and the descriptors of j. 0 or -errno. */
 int spawn(struct init *in, struct job *j, const struct job_spec *spec);
 

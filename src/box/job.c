@@ -172,10 +172,7 @@ static void settle_job(struct init *in, struct job *j)
 
 static void read_exec_report(struct job *j)
 {
-	struct {
-		int error;
-		char stage[JOB_STAGE_MAX];
-	} report;
+	struct exec_report report;
 
 	if (j->exec_fd >= 0 && read(j->exec_fd, &report, sizeof(report)) == sizeof(report)) {
 		j->exec_errno = report.error;

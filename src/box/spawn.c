@@ -25,11 +25,6 @@
 #include <sys/syscall.h>
 #include <termios.h>
 
-struct exec_report { /* read by read_exec_report() in job.c */
-	int error;
-	char stage[JOB_STAGE_MAX];
-};
-
 struct pipes {
 	int child[3]; /* what becomes 0, 1, 2 of the child */
 	int report;

@@ -47,7 +47,6 @@ static struct box *free_slot(struct keeper *k)
 				.pidfd = -1,
 				.control_fd = -1,
 				.report_fd = -1,
-				.stream_fd = -1,
 				.deadline_us = UINT64_MAX,
 			};
 			if (i >= k->nboxes)
@@ -277,7 +276,6 @@ int box_new(struct keeper *k, const struct box_request *q, uint64_t request, str
 	b->owner = s.two_ids ? s.ids.root : 0;
 	b->id = ++k->next_box;
 	b->limits = q->limits;
-	b->waived = q->waived;
 	b->request = request;
 	(void)snprintf(name, sizeof(name), "%s%llu", k->instance.tag, (unsigned long long)b->id);
 	if (cgroup_make(&k->cgroups, name, &q->limits, &b->cgroup, e) < 0)

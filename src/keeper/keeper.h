@@ -158,13 +158,13 @@ struct box {
 	unsigned int number; /* index, decides its ids */
 	uint32_t owner;      /* of its user namespace */
 	pid_t pid;
-	int pidfd, control_fd, report_fd, stream_fd;
+	int pidfd, control_fd, report_fd;
 	uint64_t request; /* to be answered: BOX_NEW or BOX_END; 0: none */
 	bool asked_to_end, reaped;
 	enum gone_why why;
 	uint64_t born_us, deadline_us, setup_us;
 	struct limits limits;
-	uint64_t waived, layers;
+	uint64_t layers; /* those that it has */
 	uint32_t step_us[PLAN_STEPS];
 	struct box_cgroup cgroup;
 	struct box_figures last; /* taken before the cgroup went */

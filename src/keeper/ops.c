@@ -107,8 +107,8 @@ static int op_HELLO(struct keeper *k, struct chan_msg *m)
 }
 
 /* Limits are checked against policy/limits.tbl, mounts are opened beneath the operator's roots,
- * layers can be waived only as far as the operator's start of the gate allows; a box made by a
- * compromised gate is as sealed as any other. */
+ * and a waiver takes no layer away: it accepts that this machine lacks one. A box made by a
+ * compromised gate is as sealed as this machine can make it. */
 static int op_BOX_NEW(struct keeper *k, struct chan_msg *m)
 {
 	static struct box_request q;
