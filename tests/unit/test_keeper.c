@@ -125,7 +125,6 @@ static struct box *add_box(uint64_t id)
 			   .pidfd = -1,
 			   .control_fd = -1,
 			   .report_fd = -1,
-
 			   .deadline_us = UINT64_MAX,
 			   .layers = id * 3,
 			   .setup_us = id * 5 };
