@@ -25,6 +25,11 @@ LEAK_GRACE_S = float(os.environ.get("GLOVEBOX_LEAK_GRACE_S", "3"))
 
 PR_SET_CHILD_SUBREAPER = 36
 
+# Whoever runs the tests in the background or under nohup(1) ignores these, and what is ignored is inherited
+# over exec: the program under test would honour that, as it should, and never see an interrupt.
+signal.signal(signal.SIGINT, signal.default_int_handler)
+signal.signal(signal.SIGHUP, signal.SIG_DFL)
+
 
 # --- running the program -------------------------------------------------------------------------------------
 
