@@ -20,6 +20,7 @@ static const struct verb {
 	const char *doc; /* NULL: a role, started by other roles only */
 } verbs[] = {
 	{ "run", verb_run, "run a Python or shell program in a fresh box" },
+	{ "serve", verb_serve, "serve boxes over HTTP" },
 	{ "doctor", verb_doctor,
 	  "what this machine offers, layer by layer, and how to get the rest" },
 	{ "demo", verb_demo, "ten famous attacks in a box, and how each is refused" },

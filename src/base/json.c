@@ -20,7 +20,7 @@ void json_done(struct json *j)
 
 static void put(struct json *j, const char *p, size_t n)
 {
-	if (j->failed)
+	if (j->failed || n == 0)
 		return;
 	if (j->cap - j->len < n + 1) {
 		size_t cap = j->cap * 2 + n + 256;
@@ -36,6 +36,16 @@ static void put(struct json *j, const char *p, size_t n)
 	(void)memcpy(j->buf + j->len, p, n);
 	j->len += n;
 	j->buf[j->len] = '\0';
+}
+
+void json_raw(struct json *j, const char *p, size_t n)
+{
+	put(j, p, n);
+}
+
+void json_restart(struct json *j)
+{
+	j->comma = false;
 }
 
 static void put_escaped(struct json *j, uint32_t c)
@@ -54,24 +64,40 @@ static void put_escaped(struct json *j, uint32_t c)
 	put(j, text, strlen(text));
 }
 
+/* Bytes that stand for themselves and are a character each. */
+static bool is_plain(unsigned char c)
+{
+	return c >= 0x20 && c < 0x7f && c != '"' && c != '\\';
+}
+
 static void put_string(struct json *j, const void *bytes, size_t n)
 {
 	const unsigned char *p = bytes;
-	size_t plain = 0, len;
+	size_t plain = 0, i = 0;
 
 	put(j, "\"", 1);
-	for (size_t i = 0; i < n; i += len > 0 ? len : 1) {
+	while (i < n) {
 		uint32_t c = 0;
+		size_t len;
 
+		while (i < n && is_plain(p[i]))
+			i++;
+		if (i == n)
+			break;
 		len = utf8_next(p + i, n - i, &c);
-		if (len > 0 && c != '"' && c != '\\' && !utf8_is_tricky(c))
+		if (len > 0 && c != '"' && c != '\\' && !utf8_is_tricky(c)) {
+			i += len;
 			continue;
+		}
 		put(j, (const char *)p + plain, i - plain);
-		if (len == 0)
+		if (len == 0) {
 			put(j, "\xef\xbf\xbd", 3);
-		else
+			len = utf8_bad(p + i, n - i);
+		} else {
 			put_escaped(j, c);
-		plain = i + (len > 0 ? len : 1);
+		}
+		i += len;
+		plain = i;
 	}
 	put(j, (const char *)p + plain, n - plain);
 	put(j, "\"", 1);

@@ -20,6 +20,11 @@ struct json {
 void json_init(struct json *j);
 void json_done(struct json *j);
 
+/* Text as it is, between values or around them. */
+void json_raw(struct json *j, const char *p, size_t n);
+/* A new document behind what is there: no comma before its first value. */
+void json_restart(struct json *j);
+
 /* Key of the next value, or NULL inside an array and at the top. */
 void json_open(struct json *j, const char *key, char bracket);
 void json_close(struct json *j, char bracket);

@@ -36,6 +36,29 @@ size_t utf8_next(const unsigned char *p, size_t n, uint32_t *ret)
 	return len;
 }
 
+size_t utf8_bad(const unsigned char *p, size_t n)
+{
+	unsigned char low = 0x80, high = 0xbf;
+	size_t len, i;
+
+	if (p[0] < 0xc2 || p[0] > 0xf4)
+		return 1;
+	len = p[0] < 0xe0 ? 2 : p[0] < 0xf0 ? 3 : 4;
+	if (p[0] == 0xe0)
+		low = 0xa0;
+	else if (p[0] == 0xed)
+		high = 0x9f;
+	else if (p[0] == 0xf0)
+		low = 0x90;
+	else if (p[0] == 0xf4)
+		high = 0x8f;
+	for (i = 1; i < len && i < n && p[i] >= low && p[i] <= high; i++) {
+		low = 0x80;
+		high = 0xbf;
+	}
+	return i;
+}
+
 bool utf8_is_tricky(uint32_t c)
 {
 	static const struct {

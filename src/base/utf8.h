@@ -10,6 +10,10 @@
  * lies beyond U+10FFFF are none, and leave *ret alone. n is at least 1. */
 size_t utf8_next(const unsigned char *p, size_t n, uint32_t *ret);
 
+/* Where utf8_next() is 0: how many bytes one U+FFFD stands for, as Unicode recommends and Python does: the longest
+ * beginning of a character, or one byte. */
+size_t utf8_bad(const unsigned char *p, size_t n);
+
 /* Control characters, also those of 8-bit terminals, and what changes the direction or the look of
  * the text around it: nothing that a person should be shown as it is. */
 bool utf8_is_tricky(uint32_t c);

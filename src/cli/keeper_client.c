@@ -121,16 +121,20 @@ static bool reap(struct keeper_client *k)
 	return WIFEXITED(status);
 }
 
-void keeper_stop(struct keeper_client *k)
+void keeper_sweep(void)
 {
 	static const char *const none[] = { NULL };
 	struct keeper_client sweeper;
 	struct err ignored;
 
-	if (reap(k))
-		return;
 	(void)keeper_start(&sweeper, none, &ignored);
 	(void)reap(&sweeper);
+}
+
+void keeper_stop(struct keeper_client *k)
+{
+	if (!reap(k))
+		keeper_sweep();
 }
 
 int keeper_box_new(struct keeper_client *k, const struct box_request *q, struct box_info *info,

@@ -23,6 +23,8 @@ int keeper_start(struct keeper_client *k, const char *const *args, struct err *e
 /* Let it go; it ends its boxes and exits. Waits for that. When it was killed instead, another one is
  * started for a moment: whoever starts removes what a dead one left. */
 void keeper_stop(struct keeper_client *k);
+/* Remove what a keeper that was killed left. */
+void keeper_sweep(void);
 
 int keeper_box_new(struct keeper_client *k, const struct box_request *q, struct box_info *info,
 		   int *ret_stream, struct err *e);

@@ -8,6 +8,7 @@ enum {
 	EXIT_SIGNAL_BASE = 128, /* plus the signal that ended the program */
 };
 
+int verb_serve(int argc, char **argv);
 int verb_run(int argc, char **argv);
 int verb_doctor(int argc, char **argv);
 int verb_demo(int argc, char **argv);

@@ -442,9 +442,11 @@ void box_end(struct keeper *k, struct box *b)
 
 void boxes_reap(struct keeper *k)
 {
+	int status;
 	pid_t pid;
 
-	while ((pid = waitpid(-1, NULL, WNOHANG)) > 0)
+	while ((pid = waitpid(-1, &status, WNOHANG)) > 0) {
+		server_reaped(k, pid, status);
 		for (unsigned int i = 0; i < k->nboxes; i++) {
 			struct box *b = &k->boxes[i];
 
@@ -457,6 +459,7 @@ void boxes_reap(struct keeper *k)
 				b->why = GONE_INIT;
 			box_end(k, b);
 		}
+	}
 }
 
 static void tell_end(struct keeper *k, struct box *b)

@@ -299,7 +299,16 @@ int ids_start(struct ids *ids, struct err *e)
 
 unsigned int ids_boxes(const struct ids *ids)
 {
-	return ids->single || ids->per_slot / 2 > BOXES_MAX ? BOXES_MAX : ids->per_slot / 2;
+	unsigned int most = ids->per_slot / 2 - 1; /* the last pair is the gate's */
+
+	return ids->single || most > BOXES_MAX ? BOXES_MAX : most;
+}
+
+void ids_servants(const struct ids *ids, unsigned int slot, uint32_t *ret_gate, uint32_t *ret_store)
+{
+	*ret_gate = ids->single ? 0 : ids->base + (slot + 1) * ids->per_slot - 1;
+	/* Without privileges the store's files are to be the caller's own. */
+	*ret_store = ids->rootless || ids->single ? 0 : ids->base - 1;
 }
 
 struct box_ids ids_for(const struct ids *ids, unsigned int slot, unsigned int n, bool root_user)

@@ -48,6 +48,11 @@ struct box_ids ids_for(const struct ids *ids, unsigned int slot, unsigned int n,
 /* Write the maps of a new box's user namespace. 0 or -errno. */
 int ids_map(const struct box_ids *b, pid_t pid);
 
+/* Ids for the gate of that instance, and for the store: the latter the same for every instance, because what
+ * it writes stays. */
+void ids_servants(const struct ids *ids, unsigned int slot, uint32_t *ret_gate,
+		  uint32_t *ret_store);
+
 /* --- instance.c --- */
 
 struct instance {
@@ -172,9 +177,35 @@ struct box {
 	size_t record_len;
 };
 
+/* --- servants.c: the gate and the store of a server --- */
+
+enum { PASS_MAX = 64, STORE_ARGS_MAX = 32, STARTS_MAX = 5 };
+
+/* What a role of `glovebox-gate` is started with: these descriptors of ours become 5, 6, … of it. */
+struct servant {
+	pid_t pid; /* 0: not running */
+	int pass[PASS_MAX];
+	unsigned int npass;
+	const char *args[STORE_ARGS_MAX]; /* beside its ids */
+	unsigned int nargs;
+};
+
+struct server {
+	bool on;      /* we were started by a supervisor, not by a gate */
+	bool ending;  /* asked to stop, or the supervisor is gone: no more gates */
+	bool serving; /* this gate said that it accepts connections */
+	int sup_fd, exec_fd;
+	int store_fd;          /* its end tells the store that we are gone */
+	unsigned int failures; /* gates in a row that never served */
+	uint64_t restarts;
+	uint64_t start_us; /* when to start the next pair; UINT64_MAX: not now */
+	struct servant gate, store;
+};
+
 struct keeper {
 	int gate_fd, epoll_fd, children_fd, init_fd;
 	bool hello, gate_gone;
+	struct server server;
 	struct ids ids;
 	struct instance instance;
 	struct cgroups cgroups;
@@ -222,14 +253,30 @@ void proc_help(const struct box *b);
 enum { /* what an event speaks of */
        WATCH_GATE = 0,
        WATCH_CHILDREN = 1,
+       WATCH_SUPERVISOR = 2,
        WATCH_REPORTS = 16, /* plus number of the box */
        WATCH_CONTROLS = WATCH_REPORTS + BOXES_MAX,
 };
 
 void keeper_watch(struct keeper *k, int fd, uint64_t what);
 
-/* The gate is gone or broke the protocol: end its boxes. */
+/* The gate is gone or broke the protocol: end its boxes, or those that no other gate can take over. */
 void keeper_drop_gate(struct keeper *k);
+
+/* --- servants.c --- */
+
+/* An argument of the keeper that concerns the server. 1: taken, 0: not ours, -1. */
+int server_argument(struct server *s, char *arg, struct err *e);
+int server_start(struct keeper *k, struct err *e);
+void server_sup_event(struct keeper *k);
+/* A process ended that is no box's. */
+void server_reaped(struct keeper *k, pid_t pid, int status);
+/* Start what is due; when to look again. */
+uint64_t server_turn(struct keeper *k);
+/* What the gate says of itself, passed on to the supervisor. */
+void server_serving(struct keeper *k);
+void server_tried(struct keeper *k, const struct chan_msg *m);
+bool server_is_over(const struct keeper *k);
 
 /* --- mutants: a build that can leave a layer out, to see which test notices --- */
 

@@ -4,7 +4,8 @@
  *
  * Start: take the arguments of the (trusted) starter, become root of a namespace if need be, lock
  * an instance, see what cgroups there are. Then one loop over the gate's channel, the boxes'
- * reports and the children. The gate's end of the channel closed: end every box and exit.
+ * reports and the children. The gate's end of the channel closed: end every box and exit. Of a server
+ * the channel is the supervisor's, and the gate is a child of ours: see servants.c.
  */
 #include "keeper/keeper.h"
 #include "keeper/role.h"
@@ -96,16 +97,29 @@ static int settle(struct keeper *k, struct err *e)
 	return 0;
 }
 
+/* Whether the next gate can go on with a box: it is complete, and there is a record of what it is. */
+static bool outlives_gate(const struct keeper *k, const struct box *b)
+{
+	return k->server.on && !k->server.ending && b->state == BOX_READY && b->record_len > 0;
+}
+
 void keeper_drop_gate(struct keeper *k)
 {
 	if (k->gate_gone)
 		return;
 	k->gate_gone = true;
+	k->hello = false;
 	(void)epoll_ctl(k->epoll_fd, EPOLL_CTL_DEL, k->gate_fd, NULL);
 	fd_close(&k->gate_fd);
-	for (unsigned int i = 0; i < k->nboxes; i++)
-		if (k->boxes[i].state != BOX_FREE)
-			box_end(k, &k->boxes[i]);
+	for (unsigned int i = 0; i < k->nboxes; i++) {
+		struct box *b = &k->boxes[i];
+
+		if (b->state == BOX_FREE || outlives_gate(k, b))
+			continue;
+		b->request = 0; /* nobody waits for the answer */
+		b->asked_to_end = true;
+		box_end(k, b);
+	}
 }
 
 static void gate_event(struct keeper *k)
@@ -142,6 +156,8 @@ static void dispatch(struct keeper *k, uint64_t what)
 		gate_event(k);
 	} else if (what == WATCH_CHILDREN) {
 		children_event(k);
+	} else if (what == WATCH_SUPERVISOR) {
+		server_sup_event(k);
 	} else if (what >= WATCH_CONTROLS) {
 		struct box *b = &k->boxes[what - WATCH_CONTROLS];
 
@@ -157,16 +173,16 @@ static void dispatch(struct keeper *k, uint64_t what)
 
 static void loop(struct keeper *k)
 {
-	(void)io_set_nonblock(k->gate_fd, 1);
-	keeper_watch(k, k->gate_fd, WATCH_GATE);
 	keeper_watch(k, k->children_fd, WATCH_CHILDREN);
 	for (;;) {
 		struct epoll_event events[32];
-		uint64_t deadline = boxes_turn(k);
+		uint64_t deadline = boxes_turn(k), due = server_turn(k);
 		int n;
 
-		if (k->gate_gone && k->nboxes == 0)
+		if (k->gate_gone && k->nboxes == 0 && server_is_over(k))
 			return;
+		if (due < deadline)
+			deadline = due;
 		n = epoll_wait(k->epoll_fd, events, (int)ARRAY_LEN(events),
 			       clock_poll_ms(deadline));
 		for (int i = 0; i < n; i++)
@@ -174,9 +190,13 @@ static void loop(struct keeper *k)
 	}
 }
 
-/* Arguments: root=DIR (repeated), cgroup=DIR. They come from whoever starts us, not from a gate. */
-static int take_argument(struct keeper *k, const char *arg, const char **ret_cgroup, struct err *e)
+/* Arguments: root=DIR (repeated), cgroup=DIR, and those of servants.c. They come from whoever starts us, not from a gate. */
+static int take_argument(struct keeper *k, char *arg, const char **ret_cgroup, struct err *e)
 {
+	int r = server_argument(&k->server, arg, e);
+
+	if (r != 0)
+		return r < 0 ? -1 : 0;
 	if (strncmp(arg, "root=", 5) == 0 && k->nroots < ROOTS_MAX) {
 		(void)snprintf(k->roots[k->nroots++].path, sizeof(k->roots[0].path), "%s", arg + 5);
 		return 0;
@@ -214,6 +234,10 @@ static int start(struct keeper *k, int argc, char **argv, struct err *e)
 	    make_init_fd(k, e) < 0 || open_roots(k, e) < 0)
 		return -1;
 	cgroups_start(&k->cgroups, cgroup, k->ids.rootless, &k->instance);
+	if (k->server.on)
+		return server_start(k, e);
+	(void)io_set_nonblock(k->gate_fd, 1);
+	keeper_watch(k, k->gate_fd, WATCH_GATE);
 	return 0;
 }
 
@@ -222,9 +246,11 @@ int keeper_main(int argc, char **argv)
 	static struct keeper k;
 	struct err e;
 
-	k.gate_fd = KEEPER_GATE_FD;
+	k.gate_fd = KEEPER_GATE_FD; /* or the supervisor */
 	(void)fcntl(k.gate_fd, F_SETFD, FD_CLOEXEC);
 	if (start(&k, argc, argv, &e) < 0) {
+		if (k.server.on)
+			k.gate_fd = KEEPER_GATE_FD;
 		ops_failed(&k, 0, &e); /* request 0: the start itself */
 		return 1;
 	}

@@ -106,6 +106,22 @@ static int op_HELLO(struct keeper *k, struct chan_msg *m)
 	return 0;
 }
 
+/* A word to the operator. */
+static int op_SERVING(struct keeper *k, struct chan_msg *m)
+{
+	server_serving(k);
+	ops_ok(k, m->request, NULL, 0, NULL);
+	return 0;
+}
+
+/* Passed on unread; the supervisor decodes it as it does every message. */
+static int op_TRIED(struct keeper *k, struct chan_msg *m)
+{
+	server_tried(k, m);
+	ops_ok(k, m->request, NULL, 0, NULL);
+	return 0;
+}
+
 /* Limits are checked against policy/limits.tbl, mounts are opened beneath the operator's roots,
  * and a waiver takes no layer away: it accepts that this machine lacks one. A box made by a
  * compromised gate is as sealed as this machine can make it. */

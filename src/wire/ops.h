@@ -31,7 +31,18 @@ enum op_type {
 enum reply_type {
 	REPLY_OK = 128,
 	REPLY_FAILED,
-	EVENT_GONE, /* u64 box, u32 why, box_figures */
+	EVENT_GONE,   /* u64 box, u32 why, box_figures */
+	EVENT_STOP,   /* finish what is under way and exit */
+	EVENT_CONFIG, /* three descriptors: configuration, certificate, key */
+};
+
+/* Between the keeper of a server and its supervisor. */
+enum supervise_type {
+	SUPERVISE_STOP = 192, /* to the keeper: let the gate finish, then end everything */
+	SUPERVISE_CONFIG,     /* to the keeper, the same three: for this gate and the next ones */
+	SUPERVISE_SERVING,    /* u64 how many gates there were before this one */
+	SUPERVISE_TRIED,      /* the body of OP_TRIED */
+	SUPERVISE_LOST,       /* a gate or store ended by itself: u32 wait status, string role */
 };
 
 enum {

@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The benchmark itself: its arithmetic, its table, its command line, and one small real run. No time is asserted."""
+import dataclasses
+import importlib.util
 import json
 import os
 import pathlib
@@ -11,13 +13,16 @@ import pytest
 HERE = pathlib.Path(__file__).resolve().parent
 sys.path.insert(0, str(HERE))
 
-from harness import cases, kinds, launch, peers, report, stats  # noqa: E402
+from harness import cases, kinds, launch, main, peers, promises, report, server, stats  # noqa: E402
 
 FIGURES = {"runs", "failures", "p50", "p95", "p99", "min", "mean"}
 
 
-def bench(*words):
-    return subprocess.run([HERE / "run", *map(str, words)], capture_output=True, text=True, timeout=60,
+needs_root = pytest.mark.skipif(os.geteuid() != 0, reason="a default box needs root on a cgroup v1 host")
+
+
+def bench(*words, timeout=60):
+    return subprocess.run([HERE / "run", *map(str, words)], capture_output=True, text=True, timeout=timeout,
                           stdin=subprocess.DEVNULL, check=False)
 
 
@@ -147,7 +152,7 @@ class FakePeer:
 
 
 class FakeCase:
-    group, name, work = "group", "name", None
+    group, name, work, options = "group", "name", None, {}
 
     def __init__(self, *members):
         self.log = []
@@ -175,6 +180,165 @@ def test_latency_interleaves_counts_and_never_drops():
     rounds = [set(case.log[i:i + 3]) for i in range(0, 18, 3)]
     assert rounds == [{"good", "flaky", "broken"}] * 6
     assert case.log[-3:] == ["good closed", "flaky closed", "broken closed"]
+
+
+# --- promises ------------------------------------------------------------------------------------------------
+
+
+def promised(case_id, value, base=None, figure="end to end", unit="ms", peer="glovebox serve, so and so"):
+    rows = [{"peer": "python3", "figure": figure, "unit": unit, "p50": base},
+            {"peer": peer, "figure": figure, "unit": unit, "p50": value}]
+    promises.add_promises(case_id, rows)
+    assert rows[0]["promise"] is None
+    return rows[1]["promise"]
+
+
+@pytest.mark.parametrize("case_id, value, base, figure, met", [
+    ("P1", 6, 14, "end to end", True), ("P1", 7, 14, "end to end", True), ("P1", 6, 10, "end to end", False),
+    ("P1", 8, 20, "end to end", False), ("P1", None, 14, "end to end", None), ("P1", 6, None, "end to end", None),
+    ("P6", 220, 100, "rate over 20 s", True), ("P6", 219, 100, "rate over 20 s", False),
+    ("P11", 50000, None, "GET /health", True), ("P11", 9999, None, "GET /v1/files, 10 files", False),
+    ("P10", 30, None, "to the first answer of /v1/execute", None),
+])
+def test_promise_is_kept_by_both_of_its_limits(case_id, value, base, figure, met):
+    assert promised(case_id, value, base, figure)["met"] is met
+
+
+def test_promise_says_what_it_is_about():
+    promise = promised("P1", 20, 14)
+    assert promise["id"] == "P1" and promise["limit"] == 7 and promise["note"] == server.NO_POOL
+    assert promise["text"] == "pool miss: ≤ 7 ms and ≤ 0.5 × python3"
+    assert report.met_text(promise) == "**no** (no warm pool yet)"
+    assert promised("P11", 1, None, "GET /health", "1/s")["text"] == "≥ 50 000 1/s"
+
+
+@pytest.mark.parametrize("case_id, figure, peer", [
+    (None, "end to end", "glovebox serve"), ("P1", "until the box is gone", "glovebox serve"),
+    ("P1", "end to end", "glovebox"), ("P9", "end to end", "glovebox serve"),
+])
+def test_nothing_is_promised_of_other_rows(case_id, figure, peer):
+    assert promised(case_id, 1, 1, figure, peer=peer) is None
+
+
+def test_every_promise_belongs_to_a_case():
+    assert {p.id for p in promises.PROMISES} == {case.promise for case in cases.CASES if case.promise}
+
+
+# --- the client in C -----------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def ctx(glovebox, tmp_path):
+    temp = tmp_path / "temp"
+    temp.mkdir()
+    return main.Context(glovebox, temp, tmp_path, runs=1, quick=True)
+
+
+def test_client_counts_what_is_answered(ctx):
+    opened = server.AnswersPeer().open(ctx, None)
+    try:
+        data = server.request_file(ctx, server.request("GET", "/"))
+        figures, _ = opened.load("rate", data, '"status":"ok"', 3, 50, 2)
+        assert figures["count"] > 0 and figures["failed"] == 0 and len(figures["slices"]) == 2
+        assert 0 < len(figures["ns"]) <= figures["count"]
+        figures, _ = opened.load("rate", data, "no such text", 1, 50, 1)
+        assert figures["count"] == 0 and figures["failed"] > 0 and "200" in figures["error"]
+        with pytest.raises(OSError, match="200 with 15 bytes of 16"):
+            opened.load("down", "/", 16)
+        assert opened.load("down", "/", 15)[0]["bytes"] == 15
+    finally:
+        opened.close()
+
+
+def test_client_refuses_bad_use(ctx):
+    for words in ([], ["rate"], ["rate", "x", "/dev/null", "", "1", "1", "1"], ["flood", "1"]):
+        with pytest.raises(OSError):
+            server.load(ctx, *words)
+
+
+# --- servers -------------------------------------------------------------------------------------------------
+
+
+@needs_root
+@pytest.mark.parametrize("number, case_id", [(0, "P1"), (1, "P2")])
+def test_one_shot_over_http(ctx, number, case_id):
+    """P1 and P2: beside the first peer only."""
+    case = cases.CASES[number]
+    assert case.promise == case_id
+    if main.lacking(case):
+        pytest.skip("/usr/bin/python3 has no numpy or no pandas")
+    case = dataclasses.replace(case, peers=(case.peers[0], case.peers[-1]))
+    rows = kinds.latency(case, ctx)
+    promises.add_promises(case.promise, rows)
+    times = case.options.get("times", 1)
+    assert [(row["figure"], row["unit"]) for row in rows] == [
+        ("end to end", "ms"), ("end to end", "ms"), ("until the box is gone", "ms")]
+    for row in rows:
+        assert (row["status"], row["runs"], row["failures"], len(row["samples"])) == ("measured", times, 0, times)
+    assert server.NO_POOL in rows[1]["peer"] and rows[1]["promise"]["id"] == case_id
+    assert all(gone >= answered for answered, gone in zip(rows[1]["samples"], rows[2]["samples"]))
+
+
+def test_server_that_does_not_start_is_a_row(ctx):
+    class Broken(FakeCase):
+        work = cases.PRINT
+
+    case = Broken(FakePeer("good", [None]))
+    case.list += (server.ServerPeer("glovebox serve", options=("--no-such-option",)),)
+    (good, broken) = kinds.latency(case, ctx)
+    assert good["status"] == "measured"
+    assert broken["status"].startswith("does not work here: the server did not start") and broken["runs"] == 0
+
+
+# What each row of the table must have: case, promise, figures of the server (how they begin), those with a promise.
+SERVER_ROWS = [
+    ("sustained", "P6", ["rate over", "one run under"], 1),
+    ("files-tmpfs", "P8", ["up,", "down,", "growth of the gate", "growth of the store"], 3),
+    ("files-disk", "P8", ["up,", "down,", "growth of the gate", "growth of the store"], 3),
+    ("flood", "P9", ["through,", "growth of the gate"], 2),
+    ("start", "P10", ["to 'listening on'", "to the first answer", "idle: gate and keeper", "idle: supervisor",
+                      "idle: keeper", "idle: store", "idle: gate alone"], 3),
+    ("requests", "P11", ["GET /health", "one of 16: GET /health", "GET /v1/files", "one of 16: GET /v1/files"], 2),
+]
+
+
+@pytest.fixture(scope="module")
+def server_run(glovebox, tmp_path_factory):
+    """One quick run of all that is measured of a server: (results, table, names of the files)."""
+    out = tmp_path_factory.mktemp("bench")
+    done = bench("--quick", "--only", "server", "--runs", "1", "--out", out, timeout=300)
+    assert done.returncode == 0, done.stderr
+    return json.loads((out / "results.json").read_text()), (out / "table.md").read_text(), os.listdir(out)
+
+
+@needs_root
+@pytest.mark.parametrize("name, case_id, figures, count", SERVER_ROWS, ids=[row[0] for row in SERVER_ROWS])
+def test_server_row(server_run, name, case_id, figures, count):
+    results, table, files = server_run
+    (case,) = [case for case in results["cases"] if case["name"] == name]
+    if case["skipped"]:
+        pytest.skip(case["skipped"])
+    rows = [row for row in case["rows"] if row["peer"].startswith("glovebox serve")]
+    for row in rows:
+        assert FIGURES <= set(row) and row["status"] == "measured" and row["failures"] == 0, row["errors"]
+        assert row["p50"] is not None and row["how"].startswith("build/glovebox serve")
+    begun = [next((f for f in figures if row["figure"].startswith(f)), None) for row in rows]
+    assert sorted(begun) == sorted(figures)
+    made = [row["promise"] for row in rows if row["promise"]]
+    assert len(made) == count and {promise["id"] for promise in made} == {case_id}
+    assert f"## server: {name}" in table and any(line.startswith(f"| {case_id} |") for line in table.splitlines())
+    assert f"server-{name}.png" in files or not importlib.util.find_spec("matplotlib")
+
+
+@needs_root
+def test_server_is_measured_beside_others(server_run):
+    results, _, _ = server_run
+    first = {case["name"]: case["rows"][0]["peer"] for case in results["cases"] if not case["skipped"]}
+    expected = {"sustained": "python3", "files-tmpfs": "cp", "files-disk": "cp", "flood": "python3 | cat",
+                "requests": "answers without looking"}
+    assert {name: peer for name, peer in first.items() if name in expected} == {
+        name: peer for name, peer in expected.items() if name in first}
+    assert results["glovebox_gate_sha256"]
 
 
 # --- the report ----------------------------------------------------------------------------------------------

@@ -131,12 +131,12 @@ TEST(json_strings_replace_what_is_not)
 	CHECK_STRING("\xed\xa0\x80", REPLACED REPLACED REPLACED);
 	CHECK_STRING("\xf4\x90\x80\x80", REPLACED REPLACED REPLACED REPLACED);
 	CHECK_STRING("\xf5\x80\x80\x80", REPLACED REPLACED REPLACED REPLACED);
-	/* cut at the end: nothing behind it is looked at */
+	/* cut at the end: nothing behind it is looked at; the beginning of a character is replaced as one */
 	CHECK_STRING("\xc3", REPLACED);
-	CHECK_STRING("\xe2\x82", REPLACED REPLACED);
-	CHECK_STRING("\xf0\x9f\x98", REPLACED REPLACED REPLACED);
+	CHECK_STRING("\xe2\x82", REPLACED);
+	CHECK_STRING("\xf0\x9f\x98", REPLACED);
 	/* cut by another character, which stays */
-	CHECK_STRING("\xe2\x82x", REPLACED REPLACED "x");
+	CHECK_STRING("\xe2\x82x", REPLACED "x");
 	CHECK_STRING("\xc3\"", REPLACED "\\\"");
 	CHECK_STRING("\xc3\xc3\xa9", REPLACED "\xc3\xa9");
 }

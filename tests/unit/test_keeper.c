@@ -236,9 +236,12 @@ TEST(keeper_takes_no_message_that_does_not_fit_its_row)
 	for (int ready = 0; ready <= 1; ready++)
 		for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
 			keeper_open(ready);
-			CHECK(ask((uint16_t)rows[i].type, 1, body, rows[i].min - 1, NULL, 0) < 0);
+			if (rows[i].min > 0) {
+				CHECK(ask((uint16_t)rows[i].type, 1, body, rows[i].min - 1, NULL,
+					  0) < 0);
+				CHECK(ask((uint16_t)rows[i].type, 1, body, 0, NULL, 0) < 0);
+			}
 			CHECK(ask((uint16_t)rows[i].type, 1, body, rows[i].max + 1, NULL, 0) < 0);
-			CHECK(ask((uint16_t)rows[i].type, 1, body, 0, NULL, 0) < 0);
 			if ((rows[i].states & (ready ? ST_READY : ST_HELLO)) == 0) {
 				CHECK(ask((uint16_t)rows[i].type, 1, body, rows[i].min, NULL, 0) <
 				      0);

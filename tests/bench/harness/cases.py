@@ -1,13 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
 """What is measured: one row per case. A new case is a new row; a new way of measuring is a function in kinds.py.
 
-The first peer of a row is the one the others are compared with.
+The first peer of a row is the one the others are compared with. `promise` names what is promised, see promises.py.
 """
 import dataclasses
 import typing
 
-from . import kinds
+from . import kinds, server_kinds
 from .peers import PEERS, Work
+from .server import NO_POOL
 
 MIB = 1 << 20
 FLOOD_BYTES = 256 * MIB
@@ -15,8 +16,13 @@ FLOOD_BYTES = 256 * MIB
 PRINT = Work("python", "print(1)", b"1\n")
 HEAVY = Work("python", "import numpy, pandas; print(1)", b"1\n")
 TRUE = Work("shell", "true", b"")
-FLOOD = Work("python", f"import os\nb = b'x' * 65536\nfor _ in range({FLOOD_BYTES // 65536}): os.write(1, b)",
-             None)
+
+
+def flood_of(size):
+    return Work("python", f"import os\nb = b'Z' * 65536\nfor _ in range({size // 65536}): os.write(1, b)", None)
+
+
+FLOOD = flood_of(FLOOD_BYTES)
 IDLE = Work("python", "import sys\nprint('ready')\nsys.stdin.read()", None)
 
 
@@ -30,6 +36,7 @@ class Case:
     what: str
     needs: tuple = ()
     options: dict = dataclasses.field(default_factory=dict)
+    promise: str | None = None
 
     def members(self):
         return [PEERS[name] for name in self.peers]
@@ -37,11 +44,13 @@ class Case:
 
 CASES = [
     Case("one shot", "print", kinds.latency, PRINT,
-         ("python3", "python3 -I -S", "bwrap", "crun", "runc", "runsc", "glovebox"),
-         "`print(1)` from nothing to the end of everything, ms"),
+         ("python3", "python3 -I -S", "bwrap", "crun", "runc", "runsc", "glovebox",
+          f"glovebox serve, {NO_POOL}"),
+         "`print(1)` from nothing to the end of everything, ms; over HTTP: to the end of the answer",
+         options={"times": 2}, promise="P1"),
     Case("one shot", "numpy-pandas", kinds.latency, HEAVY,
-         ("python3", "bwrap", "crun", "runc", "runsc", "glovebox"),
-         "the same with `import numpy, pandas`, ms", needs=("numpy", "pandas")),
+         ("python3", "bwrap", "crun", "runc", "runsc", "glovebox", f"glovebox serve --ci-memory 1G, {NO_POOL}"),
+         "the same with `import numpy, pandas`, ms", needs=("numpy", "pandas"), promise="P2"),
     Case("shell", "true", kinds.latency, TRUE,
          ("bash", "sh", "bwrap", "crun", "runc", "runsc", "glovebox"),
          "`true` in bash (the shell of a box), ms; bare sh beside it"),
@@ -56,4 +65,21 @@ CASES = [
     Case("memory", "idle", kinds.memory, IDLE,
          ("bwrap", "crun", "runc", "runsc", "glovebox --stdin"),
          "processes of one idle box, KiB", options={"ready": b"ready\n"}),
+    Case("server", "sustained", server_kinds.sustained, PRINT, ("python3", f"glovebox serve, {NO_POOL}"),
+         "fresh one-shots over 4 connections, teardown included, per second; python3 looped on all cores",
+         options={"connections": 4}, promise="P6"),
+    Case("server", "files-tmpfs", server_kinds.transfer, None, ("cp", "glovebox serve, file limits raised"),
+         "a file up and down, state directory in /dev/shm, GB/s",
+         options={"on": "tmpfs", "bytes": 1024 * MIB, "quick_bytes": 32 * MIB}, promise="P8"),
+    Case("server", "files-disk", server_kinds.transfer, None, ("cp", "glovebox serve, file limits raised"),
+         "the same with the state directory on the file system of the build",
+         options={"on": "disk", "bytes": 1024 * MIB, "quick_bytes": 32 * MIB}, promise="P8"),
+    Case("server", "flood", server_kinds.flood, None, ("python3 | cat", "glovebox serve, output limit off"),
+         "printed in 64 KiB writes, streamed as events, MB/s of payload",
+         options={"work": flood_of, "character": "Z", "bytes": 1024 * MIB, "quick_bytes": 32 * MIB}, promise="P9"),
+    Case("server", "start", server_kinds.starts, PRINT, ("glovebox serve, started anew",),
+         "from its start to 'listening on' and to the first answer, ms; what it occupies when idle, MB",
+         promise="P10"),
+    Case("server", "requests", server_kinds.requests, None, ("answers without looking", "glovebox serve"),
+         "small requests on 16 connections, per second", options={"connections": 16, "files": 10}, promise="P11"),
 ]

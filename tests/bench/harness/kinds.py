@@ -10,6 +10,7 @@ import os
 import random
 
 from . import launch
+from .server import DoesNotWork
 from .stats import summary
 
 # A peer whose first runs all fail does not work here; it is not asked fifty times.
@@ -17,7 +18,11 @@ GIVE_UP_AFTER = 5
 ERRORS_KEPT = 3
 RATE_SLICES, RATE_SLICES_QUICK, RATE_SLICE_S = 10, 2, 1.0
 MEMORY_RUNS = 10
-MORE_IS_BETTER = ("MB/s", "1/s")
+MORE_IS_BETTER = ("MB/s", "GB/s", "1/s")
+
+
+class Skipped(Exception):
+    """Why a case cannot be measured here."""
 
 
 class Tally:
@@ -56,7 +61,7 @@ def absent_row(peer, why, figure, unit):
 
 
 @contextlib.contextmanager
-def company(case, ctx, figure, unit):
+def company(case, ctx, figure, unit, work=None):
     """The peers of a case, opened: (tallies, rows of those that are missing, said aloud)."""
     tallies, absent = [], []
     try:
@@ -65,8 +70,12 @@ def company(case, ctx, figure, unit):
             if why:
                 ctx.warn(f"{case.group} / {case.name}: {peer.name}: {why.upper()}")
                 absent.append(absent_row(peer, why, figure, unit))
-            else:
-                tallies.append(Tally(peer, peer.open(ctx, case.work)))
+                continue
+            try:
+                tallies.append(Tally(peer, peer.open(ctx, work or case.work)))
+            except DoesNotWork as e:
+                ctx.warn(f"{case.group} / {case.name}: {peer.name}: {e}")
+                absent.append(absent_row(peer, f"does not work here: {e}", figure, unit))
         yield tallies, absent
     finally:
         for tally in tallies:
@@ -97,13 +106,21 @@ def interleaved(case, ctx, tallies, rounds):
 
 def latency(case, ctx):
     with company(case, ctx, "end to end", "ms") as (tallies, absent):
-        for counted, tally in interleaved(case, ctx, tallies, ctx.runs):
+        gone = {}
+        for counted, tally in interleaved(case, ctx, tallies, ctx.runs * case.options.get("times", 1)):
             run = tally.opened.once()
             if counted and run.error:
                 tally.bad(run.error)
             elif counted:
                 tally.good(run.ns / 1e6)
-        return [row(tally, "end to end", "ms") for tally in tallies] + absent
+                if run.gone_ns is not None:
+                    gone.setdefault(tally.peer.name, []).append(run.gone_ns / 1e6)
+        rows = []
+        for tally in tallies:
+            rows.append(row(tally, "end to end", "ms"))
+            if tally.peer.name in gone:
+                rows.append(row(tally, "until the box is gone", "ms", gone[tally.peer.name]))
+        return rows + absent
 
 
 def plan(case, ctx):

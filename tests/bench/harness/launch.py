@@ -38,6 +38,7 @@ class Run:
     ns: int
     error: str | None = None
     out: bytes = b""
+    gone_ns: int | None = None  # when everything had ended, where that is later
 
 
 @dataclasses.dataclass
@@ -67,7 +68,7 @@ def filled(argv, name):
     return [word.replace("{id}", name) for word in argv]
 
 
-def spawn(argv, stdin, stdout, stderr):
+def spawn(argv, stdin, stdout, stderr, environment=None):
     """Descriptors, or paths to open. Own process group: at a timeout all of it is ended."""
     actions = []
     for number, what in enumerate((stdin, stdout, stderr)):
@@ -76,7 +77,7 @@ def spawn(argv, stdin, stdout, stderr):
             actions.append((os.POSIX_SPAWN_OPEN, number, what, mode, 0))
         else:
             actions.append((os.POSIX_SPAWN_DUP2, what, number))
-    return os.posix_spawn(argv[0], argv, ENVIRONMENT, file_actions=actions, setpgroup=0,
+    return os.posix_spawn(argv[0], argv, environment or ENVIRONMENT, file_actions=actions, setpgroup=0,
                           setsigdef=[signal.SIGPIPE, signal.SIGXFSZ])
 
 

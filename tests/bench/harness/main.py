@@ -15,7 +15,9 @@ import time
 
 from . import machine, plots, report
 from .cases import CASES
+from .kinds import Skipped
 from .peers import PYTHON
+from .promises import add_promises
 
 ROOT = pathlib.Path(__file__).resolve().parents[3]
 RUNS, RUNS_QUICK = 50, 10
@@ -25,8 +27,8 @@ SCHEMA = 1
 class Context:
     """What a case needs to know, and how it speaks."""
 
-    def __init__(self, glovebox, temp, runs, quick):
-        self.glovebox, self.temp, self.runs, self.quick = glovebox, temp, runs, quick
+    def __init__(self, glovebox, temp, out, runs, quick):
+        self.glovebox, self.temp, self.out, self.runs, self.quick = glovebox, temp, out, runs, quick
         self.found, self.notes, self._folders = {}, [], 0
 
     def folder(self, name):
@@ -38,7 +40,7 @@ class Context:
 
     def shown(self, text):
         """A command as it is reported: without where this tree and the temporary files happen to be."""
-        text = text.replace(str(self.glovebox), "build/glovebox")
+        text = text.replace(str(self.glovebox), "build/glovebox").replace(f"{self.out}/", "$OUT/")
         return text.replace(str(self.temp), "$TMP").replace(f"{ROOT}/", "")
 
     def say(self, text):
@@ -69,7 +71,7 @@ def parse(doc, argv):
                                      formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--quick", action="store_true", help=f"{RUNS_QUICK} runs instead of {RUNS}")
     parser.add_argument("--only", action="append", default=[], metavar="NAME",
-                        help="only cases whose group or name contains this")
+                        help="only cases whose group or name contains this, or of this promise (P1, P2, …)")
     parser.add_argument("--runs", type=int, metavar="N", help=f"runs of each figure [{RUNS}]")
     parser.add_argument("--list", action="store_true", help="name the cases and their peers, measure nothing")
     parser.add_argument("--out", type=pathlib.Path, default=ROOT / "build" / "bench", metavar="DIR",
@@ -85,7 +87,7 @@ def parse(doc, argv):
 
 def chosen(only):
     return [case for case in CASES
-            if not only or any(text in f"{case.group}/{case.name}" for text in only)]
+            if not only or any(text in f"{case.group}/{case.name}" or text == case.promise for text in only)]
 
 
 def show_list(cases, ctx):
@@ -112,13 +114,21 @@ def measure(case, ctx):
         return entry
     start = time.monotonic()
     entry["load_before"] = machine.load()
-    entry["rows"] = case.kind(case, ctx)
+    try:
+        entry["rows"] = case.kind(case, ctx)
+    except Skipped as e:
+        entry["skipped"] = str(e)
+        ctx.warn(f"{case.group} / {case.name}: SKIPPED: {e}")
+        return entry
+    add_promises(case.promise, entry["rows"])
     entry["load_after"] = machine.load()
     entry["took_s"] = round(time.monotonic() - start, 1)
     for row in entry["rows"]:
         if row["p50"] is not None and case.kind.__name__ != "plan":
+            promise = row["promise"]
+            kept = f"  promised {promise['text']}: {report.met_text(promise)}" if promise else ""
             ctx.say(f"   {row['peer']:<26} {row['figure']:<34} p50 {report.number(row['p50']):>8} {row['unit']}"
-                    f"  p95 {report.number(row['p95']):>8}  failures {row['failures']}")
+                    f"  p95 {report.number(row['p95']):>8}  failures {row['failures']}{kept}")
     return entry
 
 
@@ -157,7 +167,7 @@ def main(doc, argv=None):
     temp = pathlib.Path(tempfile.mkdtemp(prefix="gb-bench-"))
     temp.chmod(0o755)
     signal.signal(signal.SIGTERM, signal.default_int_handler)
-    ctx = Context(glovebox, temp, options.runs, options.quick)
+    ctx = Context(glovebox, temp, options.out.resolve(), options.runs, options.quick)
     try:
         if options.list:
             show_list(cases, ctx)
@@ -181,15 +191,19 @@ def bench(options, cases, ctx):
     # A copy is measured: somebody may build anew meanwhile, and half a table of each would look like one.
     source = ctx.glovebox
     options.out.mkdir(parents=True, exist_ok=True)
-    ctx.glovebox = options.out.resolve() / "glovebox"
-    ctx.glovebox.unlink(missing_ok=True)
-    shutil.copy2(source, ctx.glovebox)
+    ctx.glovebox = ctx.out / "glovebox"
+    for part, copy in ((source, ctx.glovebox), (source.parent / "glovebox-gate", ctx.out / "glovebox-gate")):
+        copy.unlink(missing_ok=True)
+        if part.exists():
+            shutil.copy2(part, copy)
     results = {"schema": SCHEMA, "quick": options.quick, "runs": options.runs, "interrupted": False,
                "started": datetime.datetime.now(datetime.timezone.utc).isoformat(timespec="seconds"),
                "machine": machine.describe(source), "peers": peers_of(cases, ctx), "cases": [],
                "notes": ctx.notes}
     results["machine"]["load_before"] = machine.load()
     results["glovebox_sha256"] = machine.digest(ctx.glovebox)
+    if (ctx.out / "glovebox-gate").exists():
+        results["glovebox_gate_sha256"] = machine.digest(ctx.out / "glovebox-gate")
     stolen, ticks = machine.cpu_times()
     start = time.monotonic()
     try:

@@ -3,7 +3,7 @@
 
 A peer is anything with a name, `missing(ctx)` (why it cannot take part, or None) and `open(ctx, work)`, which
 returns something with `once()`, `shown` (how it was called, for the report) and `close()`. The peers here are
-commands; one that is a request to a running server is another class with the same three.
+commands, and servers, whose class is in server.py.
 """
 import dataclasses
 import json
@@ -12,7 +12,7 @@ import pathlib
 import shlex
 import typing
 
-from . import launch
+from . import launch, server
 
 PYTHON = "/usr/bin/python3"
 BASH = "/bin/bash"
@@ -234,6 +234,12 @@ def hide_unified(ctx):
 NAMESPACES = "namespaces, no limits, no seccomp"
 RUNTIME = "namespaces, cgroup limits, no seccomp, no user namespace"
 
+# Servers. What is asked of one beside the code, where the defaults of the interface are too small for the work.
+LONG = {"timeout_ms": 60000}
+WIDE = ("--ci-memory", "1G")
+FLOODED = ("--ci-output-bytes", "1G", "--ci-cpu-seconds", "60")
+STORING = ("--file-max-bytes", "2G", "--store-bytes", "8G")
+
 _ROWS = [
     #           name              program              what it keeps in                  how it is called
     CommandPeer("python3",        PYTHON,              "nothing",                        bare()),
@@ -253,5 +259,13 @@ _ROWS = [
     CommandPeer("glovebox --output-limit 0", "glovebox", "all layers of `glovebox doctor`",
                 glovebox("--output-limit", "0")),
     CommandPeer("glovebox --stdin", "glovebox",        "all layers of `glovebox doctor`", glovebox("--stdin")),
+    server.ServerPeer(f"glovebox serve, {server.NO_POOL}"),
+    server.ServerPeer(f"glovebox serve --ci-memory 1G, {server.NO_POOL}", options=WIDE, fields=LONG),
+    server.ServerPeer("glovebox serve, output limit off", options=FLOODED, fields=LONG),
+    server.ServerPeer("glovebox serve, file limits raised", options=STORING),
+    server.ServerPeer("glovebox serve"),
+    server.StartingPeer("glovebox serve, started anew"),
+    server.CopyPeer(),
+    server.AnswersPeer(),
 ]
 PEERS = {peer.name: peer for peer in _ROWS}

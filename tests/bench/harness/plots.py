@@ -4,7 +4,7 @@ import re
 
 from .report import number
 
-GLOVEBOX, OTHERS = "#1f6f8b", "#b8b8b8"
+GLOVEBOX, OTHERS, PROMISED = "#1f6f8b", "#b8b8b8", "#c0392b"
 
 
 def draw(results, folder):
@@ -33,7 +33,8 @@ def draw(results, folder):
 
 
 def bars(pyplot, rows):
-    """p50 as a bar, whiskers to the minimum and to p95 (below p50 where more is better); one panel per unit."""
+    """p50 as a bar, whiskers to the minimum and to p95 (below p50 where more is better); one panel per unit. A red
+    line across a bar is what is promised of it."""
     units = list(dict.fromkeys(r["unit"] for r in rows))
     figure, axes = pyplot.subplots(len(units), 1, squeeze=False,
                                    figsize=(8, sum(0.6 + 0.35 * sum(r["unit"] == u for r in rows) for u in units)))
@@ -48,7 +49,12 @@ def bars(pyplot, rows):
         right = max(max(r["p50"], r["p95"]) for r in part)
         axis.set_xlim(0, right * 1.18)
         for y, row in enumerate(part):
-            axis.text(max(row["p50"], row["p95"]) + right * 0.015, y, number(row["p50"]), va="center", fontsize=8)
+            promise = row.get("promise")
+            if promise and promise["limit"] <= right * 1.18:
+                axis.plot([promise["limit"]] * 2, [y - 0.45, y + 0.45], color=PROMISED, linewidth=2)
+            told = f"   {promise['id']}: {promise['text']}" if promise else ""
+            axis.text(max(row["p50"], row["p95"]) + right * 0.015, y, number(row["p50"]) + told, va="center",
+                      fontsize=8)
         axis.set_xlabel(f"{unit}: p50, min to p95")
         axis.spines[["top", "right"]].set_visible(False)
     figure.tight_layout()

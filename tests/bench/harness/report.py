@@ -14,7 +14,13 @@ def number(value):
     return f"{value:.2f}" if size < 10 else f"{value:.1f}" if size < 100 else f"{value:.0f}"
 
 
-WORDS = ("peer", "figure", "unit", "version", "keeps in", "step", "what")
+WORDS = ("peer", "figure", "unit", "version", "keeps in", "step", "what", "promise", "case", "kept",
+         "id")
+
+
+def met_text(promise):
+    word = {True: "yes", False: "**no**", None: "–"}[promise["met"]]
+    return f"{word} ({promise['note']})" if promise["note"] else word
 
 
 def table(head, rows):
@@ -37,8 +43,10 @@ def ratio(row, rows):
 def case_rows(case):
     rows = case["rows"]
     several = len({r["figure"] for r in rows}) > 1
+    promised = any(r.get("promise") for r in rows)
     head = ["peer"] + (["figure"] if several else []) + ["unit", *COLUMNS, "runs", "failures",
                                                         f"× {rows[0]['peer']}"]
+    head += ["promise", "kept"] if promised else []
     cells = []
     for row in rows:
         name = row["peer"] if row["peer"].split()[0] != "glovebox" else f"**{row['peer']}**"
@@ -46,7 +54,17 @@ def case_rows(case):
             name += f": **{row['status']}**"
         cells.append([name] + ([row["figure"]] if several else []) + [row["unit"]]
                      + [number(row[c]) for c in COLUMNS] + [row["runs"], row["failures"], ratio(row, rows)])
+        if promised:
+            promise = row.get("promise")
+            cells[-1] += [promise["text"], met_text(promise)] if promise else ["", ""]
     return table(head, cells)
+
+
+def promise_rows(results):
+    """Everything that is promised, in one place."""
+    return [[promise["id"], f"{case['group']}: {case['name']}", row["figure"], promise["text"],
+             f"{number(row['p50'])} {row['unit']}", met_text(promise)]
+            for case in results["cases"] for row in case["rows"] if (promise := row.get("promise"))]
 
 
 def plan_rows(case, texts):
@@ -101,6 +119,10 @@ def markdown(results, plan_text=""):
     out += [table(["peer", "version", "keeps in"],
                   [[name, p["version"] if p["status"] == "present" else f"**{p['status']}**", p["holds"]]
                    for name, p in results["peers"].items()]), ""]
+    promised = promise_rows(results)
+    if promised:
+        out += ["## Promises", "", "Made for a machine with two cores; a figure keeps one by its p50.", "",
+                table(["id", "case", "figure", "promise", "p50", "kept"], promised), ""]
     for case in results["cases"]:
         out += [f"## {case['group']}: {case['name']}", "", case["what"], ""]
         if case["skipped"]:

@@ -1,0 +1,547 @@
+// SPDX-License-Identifier: Apache-2.0
+/*
+ * `glovebox serve`: the supervisor of a server.
+ *
+ * It reads the configuration, makes directories, opens listeners, certificate and the pipe for the log, and starts the
+ * keeper with all that; the keeper starts store and gate. From then on it writes what they log to standard error, and
+ * passes on what the operator wants: SIGTERM and SIGINT stop (a second one at once), SIGHUP reloads. Its end is the
+ * keeper's end, and with it that of everything else.
+ */
+#include "cli/serve.h"
+
+#include "base/clock.h"
+#include "base/config.h"
+#include "base/io.h"
+#include "base/layers.h"
+#include "base/own.h"
+#include "cli/keeper_client.h"
+#include "cli/say.h"
+#include "cli/verbs.h"
+#include "wire/chan.h"
+#include "wire/msg.h"
+#include "wire/ops.h"
+
+#include <fcntl.h>
+#include <linux/memfd.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/signalfd.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+
+extern char **environ;
+
+enum {
+	CHANNEL_FD = 3,
+	FIRST_FD =
+		10, /* descriptors for the keeper start here, clear of what it expects elsewhere */
+	ARGS = 160,
+	LOG_PIPE = 1024 * 1024,
+};
+
+struct supervisor {
+	int argc;
+	char **argv;
+	struct config config;
+	struct listeners listeners;
+	int config_fd, cert_fd, key_fd, files_fd, audit_fd, exec_fd, log_fd, log_write_fd;
+	int channel, signals;
+	pid_t keeper;
+	bool served, tried, stopping, failed;
+	uint64_t watchdog_us, next_ping_us;
+};
+
+static int high(int fd)
+{
+	int moved = fd < 0 ? -1 : fcntl(fd, F_DUPFD_CLOEXEC, FIRST_FD);
+
+	if (fd >= 0)
+		(void)close(fd);
+	return moved;
+}
+
+/* --- what the others need ----------------------------------------------------------------------- */
+
+static int make_config_fd(const struct config *c, int *ret, struct err *e)
+{
+	own_fd fd = high((int)syscall(SYS_memfd_create, "config", MFD_CLOEXEC | MFD_ALLOW_SEALING));
+	int r;
+
+	if (fd < 0)
+		return err_set(e, ERR_SYS, errno, "make a memory file");
+	r = config_save(c, fd);
+	if (r < 0)
+		return err_set(e, ERR_SYS, -r, "save the configuration");
+	if (fcntl(fd, F_ADD_SEALS, F_SEAL_WRITE | F_SEAL_GROW | F_SEAL_SHRINK | F_SEAL_SEAL) < 0)
+		return err_set(e, ERR_SYS, errno, "seal the configuration");
+	*ret = fd_take(&fd);
+	return 0;
+}
+
+static int open_pem(const struct config *c, enum config_key key, int *ret, struct err *e)
+{
+	const char *path = config_str(c, key);
+
+	char begin[11] = "";
+
+	*ret = high(open(path[0] != '\0' ? path : "/dev/null", O_RDONLY | O_CLOEXEC | O_NOCTTY));
+	if (*ret < 0)
+		return err_set(e, ERR_INPUT, errno, "%s '%s'", config_row(key)->key, path);
+	if (path[0] != '\0' && pread(*ret, begin, sizeof(begin) - 1, 0) <= 0)
+		return err_set(e, ERR_INPUT, 0, "%s '%s' is empty", config_row(key)->key, path);
+	return 0;
+}
+
+/* The program of the other roles: beside us, or where it is installed. */
+static int open_gate(int *ret, struct err *e)
+{
+	char path[PATH_MAX + 32];
+	ssize_t n = readlink("/proc/self/exe", path, PATH_MAX);
+	char *slash;
+	int fd = -1;
+
+	if (n > 0) {
+		path[n] = '\0';
+		slash = strrchr(path, '/');
+		(void)snprintf(slash + 1, sizeof(path) - (size_t)(slash + 1 - path),
+			       "glovebox-gate");
+		fd = open(path, O_PATH | O_CLOEXEC);
+	}
+	if (fd < 0)
+		fd = open(GLOVEBOX_LIBEXEC "/glovebox-gate", O_PATH | O_CLOEXEC);
+	if (fd < 0)
+		return err_set(e, ERR_INPUT, errno,
+			       "find glovebox-gate beside this program or in '%s'",
+			       GLOVEBOX_LIBEXEC);
+	*ret = high(fd);
+	return 0;
+}
+
+static int open_directories(struct supervisor *s, struct err *e)
+{
+	const char *audit = config_str(&s->config, CONF_AUDIT_FILE);
+	char dir[PATH_MAX];
+	char *slash;
+
+	if (directory_open(config_str(&s->config, CONF_FILE_STORAGE_DIR), &s->files_fd, e) < 0)
+		return -1;
+	s->files_fd = high(s->files_fd);
+	if (strcmp(audit, "none") == 0) {
+		s->audit_fd = high(open("/dev/null", O_RDONLY | O_CLOEXEC));
+		return 0;
+	}
+	(void)snprintf(dir, sizeof(dir), "%s", audit);
+	slash = strrchr(dir, '/');
+	if (slash == NULL)
+		return err_set(e, ERR_INPUT, 0, "audit_file '%s' is no absolute path", audit);
+	*slash = '\0';
+	if (directory_open(dir, &s->audit_fd, e) < 0)
+		return -1;
+	s->audit_fd = high(s->audit_fd);
+	return 0;
+}
+
+static int open_log(struct supervisor *s, struct err *e)
+{
+	int pair[2];
+
+	if (pipe2(pair, O_CLOEXEC) < 0)
+		return err_set(e, ERR_SYS, errno, "make a pipe");
+	s->log_fd = high(pair[0]);
+	s->log_write_fd = high(pair[1]);
+	(void)fcntl(s->log_write_fd, F_SETPIPE_SZ, LOG_PIPE);
+	(void)io_set_nonblock(s->log_write_fd, 1);
+	(void)io_set_nonblock(s->log_fd, 1);
+	return 0;
+}
+
+/* --- the keeper --------------------------------------------------------------------------------- */
+
+struct args {
+	char *v[ARGS];
+	unsigned int n;
+};
+
+static void add(struct args *a, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
+
+static void add(struct args *a, const char *fmt, ...)
+{
+	va_list ap;
+
+	va_start(ap, fmt);
+	if (a->n + 1 < ARGS && vasprintf(&a->v[a->n], fmt, ap) >= 0)
+		a->n++;
+	va_end(ap);
+}
+
+static void keeper_args(const struct supervisor *s, struct args *a)
+{
+	const struct config *c = &s->config;
+	char *const *roots;
+	char fds[512];
+	unsigned int n;
+	int len;
+
+	add(a, "glovebox");
+	add(a, "keeper");
+	add(a, "exec=%d", s->exec_fd);
+	len = snprintf(fds, sizeof(fds), "%d,%d,%d,%d", s->config_fd, s->log_write_fd, s->cert_fd,
+		       s->key_fd);
+	for (unsigned int i = 0; i < s->listeners.n; i++)
+		len += snprintf(fds + len, sizeof(fds) - (size_t)len, ",%d", s->listeners.v[i].fd);
+	add(a, "gate-fds=%s", fds);
+	add(a, "store-fds=%d,%d,%d", s->config_fd, s->files_fd, s->audit_fd);
+	add(a, "store:file_ttl=%llu",
+	    (unsigned long long)(config_u64(c, CONF_FILE_TTL) / US_PER_S));
+	add(a, "store:store_bytes=%llu", (unsigned long long)config_u64(c, CONF_STORE_BYTES));
+	if (strcmp(config_str(c, CONF_AUDIT_FILE), "none") != 0) {
+		add(a, "store:audit_name=%s", strrchr(config_str(c, CONF_AUDIT_FILE), '/') + 1);
+		add(a, "store:audit_max_bytes=%llu",
+		    (unsigned long long)config_u64(c, CONF_AUDIT_MAX_BYTES));
+		add(a, "store:audit_keep=%llu", (unsigned long long)config_u64(c, CONF_AUDIT_KEEP));
+	}
+	roots = config_list(c, CONF_MOUNT_ROOT, &n);
+	for (unsigned int i = 0; i < n; i++)
+		add(a, "root=%s", roots[i]);
+	if (config_str(c, CONF_CGROUP)[0] != '\0')
+		add(a, "cgroup=%s", config_str(c, CONF_CGROUP));
+	a->v[a->n] = NULL;
+}
+
+static _Noreturn void exec_keeper(const struct supervisor *s, int channel, char *const *argv)
+{
+	const int fds[] = { s->exec_fd, s->config_fd, s->log_write_fd, s->cert_fd,
+			    s->key_fd,  s->files_fd,  s->audit_fd };
+	sigset_t none;
+
+	(void)sigemptyset(&none);
+	(void)sigprocmask(SIG_SETMASK, &none, NULL);
+	for (unsigned int i = 0; i < ARRAY_LEN(fds); i++)
+		(void)fcntl(fds[i], F_SETFD, 0);
+	for (unsigned int i = 0; i < s->listeners.n; i++)
+		(void)fcntl(s->listeners.v[i].fd, F_SETFD, 0);
+	if (dup2(channel, CHANNEL_FD) < 0)
+		_exit(125);
+	(void)execv("/proc/self/exe", argv);
+	_exit(125);
+}
+
+static int start_keeper(struct supervisor *s, struct err *e)
+{
+	struct args a = { 0 };
+	int pair[2], r = chan_pair(pair);
+
+	if (r < 0)
+		return err_set(e, ERR_SYS, -r, "make a channel");
+	s->channel = high(pair[0]);
+	pair[1] = high(pair[1]);
+	keeper_args(s, &a);
+	s->keeper = fork();
+	if (s->keeper == 0)
+		exec_keeper(s, pair[1], a.v);
+	(void)close(pair[1]);
+	for (unsigned int i = 0; i < a.n; i++)
+		free(a.v[i]);
+	return s->keeper < 0 ? err_set(e, ERR_SYS, errno, "start the keeper") : 0;
+}
+
+/* --- what the keeper says ----------------------------------------------------------------------- */
+
+static void say_served(struct supervisor *s)
+{
+	for (unsigned int i = 0; i < s->listeners.n; i++)
+		(void)printf("listening on %s\n", s->listeners.v[i].url);
+	(void)fflush(stdout);
+	notify("READY=1\nSTATUS=serving");
+}
+
+static void list_layers(uint64_t set, char *text, size_t size)
+{
+	size_t n = 0;
+
+	text[0] = '\0';
+	for (int i = 0; i < LAYER_MAX && n < size; i++)
+		if ((set & LAYER_BIT(i)) != 0)
+			n += (size_t)snprintf(text + n, size - n, "%s%s", n > 0 ? ", " : "",
+					      layer_row((enum layer)i)->name);
+}
+
+static void say_tried(struct supervisor *s, const struct chan_msg *m)
+{
+	uint64_t all = (LAYER_BIT(LAYER_MAX - 1) << 1) - 1, layers;
+	const char *url = s->listeners.v[0].url;
+	char have[1024], missing[1024];
+	struct msg_in in;
+	struct err e;
+
+	msg_in_init(&in, m->body, m->len);
+	layers = msg_get_u64(&in);
+	if (in.failed || failed_decode(m->body + in.at, m->len - in.at, &e) < 0 || s->tried)
+		return;
+	s->tried = true;
+	if (e.kind != ERR_NONE) {
+		(void)say_err(&e);
+		say("no box can be made: every execution will be refused");
+		return;
+	}
+	list_layers(layers, have, sizeof(have));
+	list_layers(all & ~layers, missing, sizeof(missing));
+	(void)fprintf(stderr, "sealed by: %s; missing: %s\n", have,
+		      missing[0] != '\0' ? missing : "nothing");
+	(void)fprintf(stderr, "warm: nothing yet, each box starts its own Python\n");
+	(void)fprintf(stderr, "network of every box: none\n");
+	if (strncmp(url, "http", 4) == 0) {
+		(void)fprintf(stderr,
+			      "try: curl -s %s/v1/execute -H 'Content-Type: application/json' "
+			      "-d '{\"code\": \"print(6 * 7)\"}'\n",
+			      url);
+		(void)fprintf(stderr, "page: %s/\n", url);
+	}
+	(void)fprintf(stderr, "stop: Ctrl-C, or kill %d\n", (int)getpid());
+}
+
+static void say_lost(const struct chan_msg *m)
+{
+	char role[16];
+	struct msg_in in;
+	int status;
+
+	msg_in_init(&in, m->body, m->len);
+	status = (int)msg_get_u32(&in);
+	(void)msg_get_str(&in, role, sizeof(role));
+	if (msg_end(&in) < 0)
+		return;
+	if (WIFSIGNALED(status))
+		say("the %s was ended by signal %d, starting another", role, WTERMSIG(status));
+	else
+		say("the %s ended with status %d, starting another", role, WEXITSTATUS(status));
+}
+
+/* false: the keeper is gone. */
+static bool on_channel(struct supervisor *s)
+{
+	static struct chan_msg m;
+	struct err e;
+	int r = chan_recv(s->channel, &m);
+
+	if (r == -EAGAIN || r == -EINTR)
+		return true;
+	if (r <= 0)
+		return false;
+	chan_msg_close(&m);
+	if (m.type == SUPERVISE_SERVING && !s->served) {
+		s->served = true;
+		say_served(s);
+	} else if (m.type == SUPERVISE_TRIED) {
+		say_tried(s, &m);
+	} else if (m.type == SUPERVISE_LOST) {
+		say_lost(&m);
+	} else if (m.type == REPLY_FAILED) {
+		s->failed = true;
+		if (failed_decode(m.body, m.len, &e) == 0)
+			(void)say_err(&e);
+	}
+	return true;
+}
+
+/* --- what the operator says ----------------------------------------------------------------------- */
+
+static void reload(struct supervisor *s)
+{
+	struct config fresh = { 0 };
+	struct config_changes changes;
+	own_fd config_fd = -1, cert_fd = -1, key_fd = -1;
+	struct err e;
+
+	notify("RELOADING=1");
+	if (config_load(&fresh, s->argc, s->argv, environ, &e) < 0) {
+		(void)say_err(&e);
+		say("the configuration stays as it was");
+		notify("READY=1");
+		return;
+	}
+	config_changes(&s->config, &fresh, &changes);
+	for (unsigned int i = 0; i < changes.nrestart; i++)
+		say("'%s' has changed, which needs a restart", config_row(changes.restart[i])->key);
+	if (config_reload(&s->config, &fresh, &e) < 0 ||
+	    make_config_fd(&s->config, &config_fd, &e) < 0 ||
+	    open_pem(&s->config, CONF_TLS_CERT, &cert_fd, &e) < 0 ||
+	    open_pem(&s->config, CONF_TLS_KEY, &key_fd, &e) < 0) {
+		(void)say_err(&e);
+		say("the configuration stays as it was");
+	} else {
+		const int fds[] = { config_fd, cert_fd, key_fd };
+
+		(void)chan_send(s->channel, SUPERVISE_CONFIG, 0, NULL, 0, fds, 3);
+	}
+	config_done(&fresh);
+	notify("READY=1");
+}
+
+static void on_signal(struct supervisor *s)
+{
+	struct signalfd_siginfo info;
+
+	while (read(s->signals, &info, sizeof(info)) == (ssize_t)sizeof(info)) {
+		if (info.ssi_signo == SIGHUP) {
+			reload(s);
+		} else if (info.ssi_signo != SIGCHLD && !s->stopping) {
+			s->stopping = true;
+			notify("STOPPING=1");
+			(void)chan_send(s->channel, SUPERVISE_STOP, 0, NULL, 0, NULL, 0);
+		} else if (info.ssi_signo != SIGCHLD) {
+			fd_close(&s->channel); /* at once */
+		}
+	}
+}
+
+/* --- the log ------------------------------------------------------------------------------------ */
+
+/* Whole lines of other processes of ours; they escape what is not theirs. */
+static void on_log(struct supervisor *s)
+{
+	static char buf[65536];
+	ssize_t n;
+
+	while ((n = read(s->log_fd, buf, sizeof(buf))) > 0)
+		(void)io_write_all(STDERR_FILENO, buf, (size_t)n);
+}
+
+/* --- the loop ----------------------------------------------------------------------------------- */
+
+static void watchdog(struct supervisor *s)
+{
+	if (s->watchdog_us == 0 || clock_us() < s->next_ping_us)
+		return;
+	notify("WATCHDOG=1");
+	s->next_ping_us = clock_us() + s->watchdog_us / 2;
+}
+
+static void loop(struct supervisor *s)
+{
+	enum { CHANNEL, LOG, SIGNALS, N };
+	bool alive = true;
+
+	while (alive && s->channel >= 0) {
+		struct pollfd p[N] = {
+			[CHANNEL] = { .fd = s->channel, .events = POLLIN },
+			[LOG] = { .fd = s->log_fd, .events = POLLIN },
+			[SIGNALS] = { .fd = s->signals, .events = POLLIN },
+		};
+
+		watchdog(s);
+		if (poll(p, N, s->watchdog_us > 0 ? clock_poll_ms(s->next_ping_us) : -1) < 0)
+			continue;
+		if (p[LOG].revents != 0)
+			on_log(s);
+		if (p[CHANNEL].revents != 0)
+			alive = on_channel(s);
+		if (p[SIGNALS].revents != 0)
+			on_signal(s);
+	}
+}
+
+static int block_signals(struct supervisor *s, struct err *e)
+{
+	sigset_t set;
+
+	(void)signal(SIGPIPE, SIG_IGN);
+	(void)sigemptyset(&set);
+	(void)sigaddset(&set, SIGTERM);
+	(void)sigaddset(&set, SIGINT);
+	(void)sigaddset(&set, SIGHUP);
+	(void)sigprocmask(SIG_BLOCK, &set, NULL);
+	s->signals = high(signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK));
+	return s->signals < 0 ? err_set(e, ERR_SYS, errno, "watch signals") : 0;
+}
+
+static void say_start(const struct supervisor *s)
+{
+	char ignored[1024];
+	unsigned int n;
+
+	if (config_ignored(environ, ignored, sizeof(ignored)) > 0)
+		say("set, but has no effect here: %s", ignored);
+	(void)config_list(&s->config, CONF_TOKEN, &n);
+	if (config_bool(&s->config, CONF_NO_AUTH))
+		say("warning: no_auth lets everybody in who can connect");
+}
+
+static int start(struct supervisor *s, struct err *e)
+{
+	if (open_gate(&s->exec_fd, e) < 0 || make_config_fd(&s->config, &s->config_fd, e) < 0 ||
+	    open_pem(&s->config, CONF_TLS_CERT, &s->cert_fd, e) < 0 ||
+	    open_pem(&s->config, CONF_TLS_KEY, &s->key_fd, e) < 0 || open_directories(s, e) < 0 ||
+	    open_log(s, e) < 0 || block_signals(s, e) < 0)
+		return -1;
+	if (listeners_open(&s->listeners, &s->config, e) < 0)
+		return -1;
+	return start_keeper(s, e);
+}
+
+/* The keeper is on its way out: hear it to the end, and look after what it left if it was killed. */
+static int finish(struct supervisor *s)
+{
+	int status = 0;
+
+	fd_close(&s->log_write_fd);
+	while (s->keeper > 0 && waitpid(s->keeper, &status, 0) < 0 && errno == EINTR)
+		;
+	on_log(s);
+	listeners_close(&s->listeners);
+	if (WIFSIGNALED(status)) {
+		say("the keeper was ended by signal %d; its boxes are gone", WTERMSIG(status));
+		keeper_sweep();
+		return EXIT_GLOVEBOX;
+	}
+	if (s->failed || !s->stopping || WEXITSTATUS(status) != 0)
+		return EXIT_GLOVEBOX;
+	return 0;
+}
+
+int verb_serve(int argc, char **argv)
+{
+	static struct supervisor s = { .config_fd = -1,
+				       .cert_fd = -1,
+				       .key_fd = -1,
+				       .files_fd = -1,
+				       .audit_fd = -1,
+				       .exec_fd = -1,
+				       .log_fd = -1,
+				       .log_write_fd = -1,
+				       .channel = -1 };
+	const char *usec = getenv("WATCHDOG_USEC");
+	struct err e;
+
+	s.argc = argc;
+	s.argv = argv;
+	if (config_load(&s.config, argc, argv, environ, &e) < 0)
+		return say_err(&e);
+	if (s.config.help) {
+		(void)fputs("usage: glovebox serve [options]\n\n"
+			    "Serves boxes over HTTP. Every option is also a key of a file "
+			    "(--config FILE) and a "
+			    "variable GLOVEBOX_<KEY>.\n\n",
+			    stdout);
+		config_help(stdout);
+		return 0;
+	}
+	if (s.config.dump) {
+		config_dump(&s.config, stdout);
+		return 0;
+	}
+	if (usec != NULL)
+		s.watchdog_us = strtoull(usec, NULL, 10);
+	say_start(&s);
+	if (start(&s, &e) < 0) {
+		listeners_close(&s.listeners);
+		return say_err(&e);
+	}
+	loop(&s);
+	return finish(&s);
+}

@@ -1,0 +1,29 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What `glovebox serve` opens for the processes that it starts. */
+#pragma once
+
+#include "base/config.h"
+#include "base/err.h"
+
+enum { LISTENERS_MAX = 16 };
+
+struct listen_socket {
+	int fd;
+	char url[160];  /* http://127.0.0.1:8000, unix:/path */
+	char path[108]; /* of a Unix socket, to be removed */
+};
+
+struct listeners {
+	struct listen_socket v[LISTENERS_MAX];
+	unsigned int n;
+};
+
+/* Open every listener of the configuration. An address that is taken: e says by whom. */
+int listeners_open(struct listeners *l, const struct config *c, struct err *e);
+void listeners_close(struct listeners *l);
+
+/* A directory, made with what is missing above it, private where it is made. */
+int directory_open(const char *path, int *ret_fd, struct err *e);
+
+/* Tell the service manager, if there is one (NOTIFY_SOCKET). */
+void notify(const char *state);

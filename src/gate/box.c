@@ -1,0 +1,570 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "gate/box.h"
+
+#include "base/clock.h"
+#include "base/io.h"
+#include "base/own.h"
+#include "gate/gate.h"
+#include "wire/msg.h"
+
+#include <stdio.h>
+#include <string.h>
+#include <sys/socket.h>
+
+enum { OUT_MAX = 40 * 1024 * 1024, WINDOW = 65536, INPUT_PIECE = 32768 };
+
+/* --- frames to the box ------------------------------------------------------------------------ */
+
+static void box_event(void *arg, uint32_t events);
+
+static void flush(struct gbox *b)
+{
+	while (buf_len(&b->out) > 0) {
+		ssize_t n = send(b->fd, buf_head(&b->out), buf_len(&b->out),
+				 MSG_NOSIGNAL | MSG_DONTWAIT);
+
+		if (n < 0 && errno == EINTR)
+			continue;
+		if (n < 0 && errno == EAGAIN)
+			break;
+		if (n <= 0) { /* it is gone: the keeper says why */
+			buf_done(&b->out);
+			break;
+		}
+		buf_take(&b->out, (size_t)n);
+	}
+	loop_change(&b->g->loop, &b->watch, buf_len(&b->out) > 0 ? EPOLLIN | EPOLLOUT : EPOLLIN);
+}
+
+static int send_frame(struct gbox *b, uint16_t type, uint64_t id, uint64_t number, const void *p,
+		      size_t n)
+{
+	uint8_t header[FRAME_HEADER];
+
+	if (b->fd < 0)
+		return -EPIPE;
+	if (buf_room(&b->out) < FRAME_HEADER + n)
+		return -ENOBUFS;
+	frame_put_header(header, type, 0, id, number, n);
+	if (buf_put(&b->out, header, sizeof(header)) < 0 || buf_put(&b->out, p, n) < 0)
+		return -ENOMEM;
+	flush(b);
+	return 0;
+}
+
+static int send_hello(struct gbox *b)
+{
+	uint8_t body[16];
+	struct msg_out m;
+
+	msg_out_init(&m, body, sizeof(body));
+	msg_put_u32(&m, BOX_PROTO_VERSION);
+	msg_put_u32(&m, BOX_PROTO_OLDEST);
+	msg_put_u64(&m, 0);
+	return send_frame(b, FRAME_HELLO, 0, 0, body, m.len);
+}
+
+/* --- the end of a box --------------------------------------------------------------------------- */
+
+static void gbox_free(void *arg)
+{
+	struct gbox *b = arg;
+
+	buf_done(&b->out);
+	free(b->part);
+	free(b);
+}
+
+static void release(struct gbox *b)
+{
+	if (b->freed)
+		return;
+	b->freed = true;
+	if (b->prev != NULL)
+		b->prev->next = b->next;
+	else
+		b->g->boxes = b->next;
+	if (b->next != NULL)
+		b->next->prev = b->prev;
+	b->g->nboxes--;
+	loop_defer(&b->g->loop, &b->deferred, gbox_free, b);
+}
+
+static void close_stream(struct gbox *b)
+{
+	loop_unwatch(&b->g->loop, &b->watch);
+	fd_close(&b->fd);
+}
+
+static void forget_jobs(struct gbox *b)
+{
+	while (b->jobs != NULL) {
+		struct gjob *j = b->jobs;
+
+		b->jobs = j->next;
+		j->box = NULL;
+	}
+}
+
+/* The box has ended without our asking. Jobs are not told one by one: the owner is. */
+static void tell_gone(struct gbox *b, enum box_end why, const struct box_figures *f)
+{
+	if (b->ended)
+		return;
+	b->ended = true;
+	close_stream(b);
+	forget_jobs(b);
+	if (b->ops->gone != NULL)
+		b->ops->gone(b->arg, why, f);
+}
+
+static void on_ended(void *arg, struct chan_msg *m, const struct err *e)
+{
+	struct gbox *b = arg;
+	struct box_figures f = { 0 };
+
+	(void)e;
+	if (m != NULL) {
+		(void)box_figures_decode(m->body, m->len, &f);
+		chan_msg_close(m);
+	}
+	if (b->on_end != NULL)
+		b->on_end(b->end_arg, m != NULL ? &f : NULL);
+	release(b);
+}
+
+void gbox_end(struct gbox *b, void (*done)(void *arg, const struct box_figures *f), void *arg)
+{
+	b->ended = true;
+	b->on_end = done;
+	b->end_arg = arg;
+	close_stream(b);
+	forget_jobs(b);
+	if (b->id == 0) { /* not made yet: whoever hears of it ends it */
+		keeper_forget(&b->g->keeper, b);
+		if (done != NULL)
+			done(arg, NULL);
+		release(b);
+	} else if (keeper_ask_box(&b->g->keeper, OP_BOX_END, b->id, on_ended, b) < 0) {
+		if (done != NULL)
+			done(arg, NULL);
+		release(b);
+	}
+}
+
+void gboxes_gone(struct gate *g, uint64_t id, enum gone_why why, const struct box_figures *f)
+{
+	for (struct gbox *b = g->boxes; b != NULL; b = b->next)
+		if (b->id == id && !b->ended) {
+			tell_gone(b, why == GONE_DEADLINE ? BOX_END_DEADLINE : BOX_END_INIT, f);
+			release(b);
+			return;
+		}
+}
+
+/* What no init of ours says. */
+static void broke(struct gbox *b, const char *how)
+{
+	if (b->ended)
+		return;
+	log_line(&b->g->log, LOG_WARN, "box_broke_protocol", log_u64("box", b->id),
+		 log_str("how", how));
+	tell_gone(b, BOX_END_BROKEN, NULL);
+	(void)keeper_ask_box(&b->g->keeper, OP_BOX_END, b->id, NULL, NULL);
+	release(b);
+}
+
+/* --- frames from the box ------------------------------------------------------------------------ */
+
+static struct gjob *find_job(const struct gbox *b, uint64_t id)
+{
+	struct gjob *j = b->jobs;
+
+	while (j != NULL && j->id != id)
+		j = j->next;
+	return j;
+}
+
+static void unlink_job(struct gjob *j)
+{
+	struct gjob **at;
+
+	if (j->box == NULL)
+		return;
+	for (at = &j->box->jobs; *at != NULL; at = &(*at)->next)
+		if (*at == j) {
+			*at = j->next;
+			break;
+		}
+	j->box = NULL;
+}
+
+static void feed_memory(struct gjob *j)
+{
+	while (j->box != NULL && j->in_open && j->in != NULL && j->in_sent < j->in_len) {
+		size_t n = gjob_input(j, j->in + j->in_sent, j->in_len - (size_t)j->in_sent);
+
+		if (n == 0)
+			return;
+	}
+	if (j->in != NULL && j->in_sent == j->in_len)
+		gjob_input_end(j);
+}
+
+static void handle_hello(struct gbox *b, const struct frame *f)
+{
+	struct msg_in in;
+	uint32_t version, oldest;
+
+	msg_in_init(&in, f->payload, f->len);
+	version = msg_get_u32(&in);
+	oldest = msg_get_u32(&in);
+	(void)msg_get_u64(&in);
+	if (b->hello || msg_end(&in) < 0 || version < BOX_PROTO_OLDEST ||
+	    oldest > BOX_PROTO_VERSION)
+		broke(b, "its hello");
+	else
+		b->hello = true;
+}
+
+static void handle_refused(struct gjob *j, const struct frame *f)
+{
+	char why[256];
+	struct msg_in in;
+	int error;
+
+	if (j->started)
+		return; /* input or a signal that crossed the job's end */
+	msg_in_init(&in, f->payload, f->len);
+	error = (int)msg_get_u32(&in);
+	(void)msg_get_str(&in, why, sizeof(why));
+	unlink_job(j);
+	j->ops->failed(j->arg, error, why);
+}
+
+static void handle_exit(struct gbox *b, struct gjob *j, const struct frame *f)
+{
+	struct job_exit x;
+
+	if (job_exit_decode(f->payload, f->len, &x) < 0) {
+		broke(b, "a malformed exit");
+		return;
+	}
+	j->told_end = true;
+	j->in_open = false;
+	j->ops->ended(j->arg, &x, f->number); /* acknowledged by its owner */
+}
+
+static void handle(struct gbox *b, const struct frame *f)
+{
+	struct gjob *j;
+	bool numbered =
+		f->type == FRAME_OUTPUT || f->type == FRAME_STARTED || f->type == FRAME_EXIT;
+
+	if (f->type == FRAME_HELLO) {
+		handle_hello(b, f);
+		return;
+	}
+	j = find_job(b, f->id);
+	if (j == NULL) { /* of a job that nobody wants: let it go on */
+		if (numbered)
+			(void)send_frame(b, FRAME_ACK, f->id, f->number, NULL, 0);
+		return;
+	}
+	if (numbered && f->number <= j->last)
+		return;
+	if (numbered)
+		j->last = f->number;
+	switch (f->type) {
+	case FRAME_STARTED:
+		j->started = true;
+		gjob_ack(j, f->number);
+		break;
+	case FRAME_OUTPUT:
+		if (f->flags < 1 || f->flags > 2 || j->told_end)
+			broke(b, "an output out of place");
+		else
+			j->ops->output(j->arg, f->number, f->flags, f->payload, f->len);
+		break;
+	case FRAME_EXIT:
+		if (j->told_end)
+			broke(b, "two ends of a job");
+		else
+			handle_exit(b, j, f);
+		break;
+	case FRAME_INPUT_ACK:
+		if (f->number > j->in_sent) {
+			broke(b, "input taken that was never sent");
+			break;
+		}
+		j->in_taken = f->number;
+		if (j->in != NULL)
+			feed_memory(j);
+		else if (j->in_open && j->ops->want != NULL)
+			j->ops->want(j->arg);
+		break;
+	case FRAME_REFUSED:
+		handle_refused(j, f);
+		break;
+	default:
+		broke(b, "a frame out of place");
+	}
+}
+
+/* Whole frames of p; how many bytes they took. */
+static size_t handle_all(struct gbox *b, const uint8_t *p, size_t n)
+{
+	size_t at = 0;
+
+	while (!b->ended) {
+		struct frame f;
+		ptrdiff_t used = frame_parse(p + at, n - at, FRAME_FROM_BOX, &f);
+
+		if (used == 0)
+			break;
+		if (used < 0) {
+			broke(b, "a malformed frame");
+			break;
+		}
+		handle(b, &f);
+		at += (size_t)used;
+	}
+	return at;
+}
+
+/* Frames are read into the gate's own space; only the beginning of one that is not complete is kept. */
+static void receive(struct gbox *b)
+{
+	static uint8_t space[2 * (FRAME_HEADER + FRAME_PAYLOAD_MAX)];
+	size_t have = b->part_len, used;
+	ssize_t n;
+
+	if (have > 0)
+		(void)memcpy(space, b->part, have);
+	n = recv(b->fd, space + have, sizeof(space) - have, MSG_DONTWAIT);
+	if (n < 0 && (errno == EAGAIN || errno == EINTR))
+		return;
+	if (n <= 0) { /* the keeper's word about it is on the way */
+		close_stream(b);
+		return;
+	}
+	have += (size_t)n;
+	used = handle_all(b, space, have);
+	if (b->ended)
+		return;
+	b->part_len = 0;
+	if (used == have) {
+		free(b->part);
+		b->part = NULL;
+		return;
+	}
+	if (b->part == NULL)
+		b->part = malloc(FRAME_HEADER + FRAME_PAYLOAD_MAX);
+	if (b->part == NULL) {
+		broke(b, "no memory for its frame");
+		return;
+	}
+	b->part_len = have - used;
+	(void)memcpy(b->part, space + used, b->part_len);
+}
+
+static void box_event(void *arg, uint32_t events)
+{
+	struct gbox *b = arg;
+
+	if ((events & EPOLLOUT) != 0)
+		flush(b);
+	if ((events & (EPOLLIN | EPOLLHUP | EPOLLERR)) != 0 && b->fd >= 0)
+		receive(b);
+}
+
+/* --- birth -------------------------------------------------------------------------------------- */
+
+static struct gbox *make(struct gate *g, const struct gbox_ops *ops, void *arg, struct err *e)
+{
+	struct gbox *b = calloc(1, sizeof(*b));
+
+	if (b == NULL) {
+		(void)err_set(e, ERR_SYS, ENOMEM, "make a box");
+		return NULL;
+	}
+	b->g = g;
+	b->ops = ops;
+	b->arg = arg;
+	b->fd = -1;
+	b->next_job = clock_us(); /* of another gate were earlier ones: no id is used twice */
+	buf_init(&b->out, OUT_MAX);
+	b->next = g->boxes;
+	if (b->next != NULL)
+		b->next->prev = b;
+	g->boxes = b;
+	g->nboxes++;
+	return b;
+}
+
+static void fail(struct gbox *b, const struct err *e)
+{
+	b->ended = true;
+	b->ops->failed(b->arg, e);
+	release(b);
+}
+
+/* The answer to BOX_NEW or BOX_ATTACH. */
+static void on_made(void *arg, struct chan_msg *m, const struct err *e)
+{
+	struct gbox *b = arg;
+	struct err own;
+
+	if (m == NULL) {
+		fail(b, e);
+		return;
+	}
+	if (m->nfds != 1 || box_info_decode(m->body, m->len, &b->info) < 0) {
+		chan_msg_close(m);
+		(void)err_set(&own, ERR_PROTO, 0, "the keeper's answer is malformed");
+		fail(b, &own);
+		return;
+	}
+	b->id = b->info.box;
+	b->fd = m->fds[0];
+	if (loop_watch(&b->g->loop, &b->watch, b->fd, EPOLLIN, box_event, b) < 0 ||
+	    send_hello(b) < 0) {
+		(void)err_set(&own, ERR_SYS, ENOMEM, "watch a box");
+		close_stream(b);
+		(void)keeper_ask_box(&b->g->keeper, OP_BOX_END, b->id, NULL, NULL);
+		fail(b, &own);
+		return;
+	}
+	b->ops->ready(b->arg, b);
+}
+
+struct gbox *gbox_new(struct gate *g, const struct box_request *q, const struct gbox_ops *ops,
+		      void *arg, struct err *e)
+{
+	static uint8_t body[8192];
+	ptrdiff_t n = box_request_encode(q, body, sizeof(body));
+	struct gbox *b = n < 0 ? NULL : make(g, ops, arg, e);
+	int r;
+
+	if (n < 0)
+		(void)err_set(e, ERR_INPUT, 0, "the mounts of this box are too long");
+	if (b == NULL)
+		return NULL;
+	r = keeper_ask(&g->keeper, OP_BOX_NEW, body, (size_t)n, on_made, b);
+	if (r < 0) {
+		(void)err_set(e, ERR_SYS, -r, "ask the keeper");
+		release(b);
+		return NULL;
+	}
+	return b;
+}
+
+struct gbox *gbox_adopt(struct gate *g, const struct box_info *info, const struct gbox_ops *ops,
+			void *arg, struct err *e)
+{
+	struct gbox *b = make(g, ops, arg, e);
+	int r;
+
+	if (b == NULL)
+		return NULL;
+	b->id = info->box;
+	b->info = *info;
+	r = keeper_ask_box(&g->keeper, OP_BOX_ATTACH, b->id, on_made, b);
+	if (r < 0) {
+		(void)err_set(e, ERR_SYS, -r, "ask the keeper");
+		release(b);
+		return NULL;
+	}
+	return b;
+}
+
+/* --- jobs --------------------------------------------------------------------------------------- */
+
+int gjob_start(struct gbox *b, struct gjob *j, uint64_t id, const struct job_spec *spec,
+	       const struct gjob_ops *ops, void *arg)
+{
+	static uint8_t body[FRAME_PAYLOAD_MAX];
+	ptrdiff_t n = job_spec_encode(spec, body, sizeof(body));
+	int r;
+
+	if (n < 0)
+		return -E2BIG;
+	if (id == 0)
+		id = ++b->next_job;
+	*j = (struct gjob){ .box = b, .next = b->jobs, .ops = ops, .arg = arg, .id = id };
+	j->in_open = (spec->flags & (JOB_STDIN | JOB_PTY)) != 0;
+	r = send_frame(b, FRAME_RUN, id, 0, body, (size_t)n);
+	if (r < 0) {
+		j->box = NULL;
+		return r;
+	}
+	b->jobs = j;
+	return 0;
+}
+
+size_t gjob_input(struct gjob *j, const void *p, size_t n)
+{
+	size_t at = 0;
+
+	while (j->box != NULL && j->in_open && at < n && j->in_sent - j->in_taken < WINDOW) {
+		size_t room = WINDOW - (size_t)(j->in_sent - j->in_taken), part = n - at;
+
+		if (part > room)
+			part = room;
+		if (part > INPUT_PIECE)
+			part = INPUT_PIECE;
+		if (send_frame(j->box, FRAME_INPUT, j->id, j->in_sent, (const char *)p + at, part) <
+		    0)
+			break;
+		j->in_sent += part;
+		at += part;
+	}
+	return j->box == NULL || !j->in_open ? n : at;
+}
+
+void gjob_input_end(struct gjob *j)
+{
+	if (j->box == NULL || !j->in_open)
+		return;
+	j->in_open = false;
+	(void)send_frame(j->box, FRAME_INPUT_END, j->id, j->in_sent, NULL, 0);
+}
+
+void gjob_input_all(struct gjob *j, const void *p, size_t n)
+{
+	j->in = p;
+	j->in_len = n;
+	feed_memory(j);
+}
+
+void gjob_signal(struct gjob *j, int sig, unsigned int scope)
+{
+	uint8_t body[8];
+	struct msg_out m;
+
+	if (j->box == NULL)
+		return;
+	msg_out_init(&m, body, sizeof(body));
+	msg_put_u32(&m, (uint32_t)sig);
+	msg_put_u32(&m, scope);
+	(void)send_frame(j->box, FRAME_SIGNAL, j->id, 0, body, m.len);
+}
+
+void gjob_ack(struct gjob *j, uint64_t number)
+{
+	if (j->box == NULL)
+		return;
+	(void)send_frame(j->box, FRAME_ACK, j->id, number, NULL, 0);
+	if (j->told_end && number >= j->last)
+		unlink_job(j);
+}
+
+void gjob_drop(struct gjob *j)
+{
+	if (j->box == NULL)
+		return;
+	/* What it said so far is taken; the rest is acknowledged as it comes. */
+	if (j->last > 0)
+		(void)send_frame(j->box, FRAME_ACK, j->id, j->last, NULL, 0);
+	unlink_job(j);
+}

@@ -1,0 +1,106 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * A box as the gate sees it: a stream to its init, and jobs on that stream.
+ *
+ * What comes out of a box is hostile. A box that breaks the protocol is ended. Output is bounded by
+ * init's ring: a job may have 256 KiB on the way that its owner has not acknowledged, then its
+ * program waits; so the gate always reads.
+ */
+#pragma once
+
+#include "gate/buf.h"
+#include "gate/loop.h"
+#include "wire/frame.h"
+#include "wire/job.h"
+#include "wire/ops.h"
+
+#include <stdbool.h>
+
+struct gate;
+struct gbox;
+struct gjob;
+
+/* Why a box is gone. */
+enum box_end {
+	BOX_END_ASKED,    /* we asked for it */
+	BOX_END_DEADLINE, /* its time was over */
+	BOX_END_INIT,     /* its init died: out of memory, or killed */
+	BOX_END_BROKEN,   /* it broke the protocol */
+};
+
+/* Who has a box. ready() or failed() comes first, once; gone() may come after ready(), once, and then the
+ * box must not be used any more. */
+struct gbox_ops {
+	void (*ready)(void *arg, struct gbox *b);
+	void (*failed)(void *arg, const struct err *e);
+	void (*gone)(void *arg, enum box_end why, const struct box_figures *f);
+};
+
+struct gbox {
+	struct gate *g;
+	struct gbox *prev, *next;
+	const struct gbox_ops *ops;
+	void *arg;
+	uint64_t id; /* the keeper's; 0: not yet */
+	struct box_info info;
+	int fd;
+	struct watch watch;
+	struct deferred deferred;
+	struct buf out; /* frames to init */
+	uint8_t *part;  /* the beginning of a frame */
+	size_t part_len;
+	uint64_t next_job;
+	struct gjob *jobs;
+	bool hello, ended, freed;
+	char end_why[96];                                       /* BOX_END_BROKEN */
+	void (*on_end)(void *arg, const struct box_figures *f); /* of box_end() */
+	void *end_arg;
+};
+
+/* A job's owner hears: output (to be acknowledged), room for input, and the end: ended() or failed(), once. */
+struct gjob_ops {
+	void (*output)(void *arg, uint64_t number, unsigned int stream, const uint8_t *p, size_t n);
+	void (*want)(void *arg); /* room in the input window; may be NULL */
+	void (*ended)(void *arg, const struct job_exit *x, uint64_t number);
+	void (*failed)(void *arg, int error, const char *why);
+};
+
+struct gjob {
+	struct gbox *box; /* NULL: not running */
+	struct gjob *next;
+	const struct gjob_ops *ops;
+	void *arg;
+	uint64_t id;
+	uint64_t last; /* highest number that was seen: what init repeats is passed over */
+	uint64_t in_sent, in_taken;
+	bool in_open, started, told_end;
+	const char *in; /* input that lies in memory */
+	size_t in_len;
+};
+
+/* Ask the keeper for a box. NULL: no memory or the keeper cannot be asked (e says). */
+struct gbox *gbox_new(struct gate *g, const struct box_request *q, const struct gbox_ops *ops,
+		      void *arg, struct err *e);
+/* Take over a box of another gate. */
+struct gbox *gbox_adopt(struct gate *g, const struct box_info *info, const struct gbox_ops *ops,
+			void *arg, struct err *e);
+/* End it and let go of it: no ops is called any more. Jobs are forgotten without a word. done (may be NULL) is
+ * called when nothing of it is left. */
+void gbox_end(struct gbox *b, void (*done)(void *arg, const struct box_figures *f), void *arg);
+/* EVENT_GONE of the keeper. */
+void gboxes_gone(struct gate *g, uint64_t id, enum gone_why why, const struct box_figures *f);
+
+/* Start a job in a box; j is the caller's and stays until its end was told or gjob_drop(). id 0: the next one.
+ * 0, or -errno. */
+int gjob_start(struct gbox *b, struct gjob *j, uint64_t id, const struct job_spec *spec,
+	       const struct gjob_ops *ops, void *arg);
+/* Input that lies in memory until the job ends. */
+void gjob_input_all(struct gjob *j, const void *p, size_t n);
+/* Input piece by piece: how many bytes were taken. */
+size_t gjob_input(struct gjob *j, const void *p, size_t n);
+void gjob_input_end(struct gjob *j);
+void gjob_signal(struct gjob *j, int sig, unsigned int scope);
+/* Everything up to this number is delivered or stored. */
+void gjob_ack(struct gjob *j, uint64_t number);
+/* Not interested any more: what it still says is dropped. It goes on running. */
+void gjob_drop(struct gjob *j);

@@ -1,0 +1,150 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The gate's state: one struct, passed down. See README.md for who does what. */
+#pragma once
+
+#include "base/config.h"
+#include "base/log.h"
+#include "gate/admit.h"
+#include "gate/conn.h"
+#include "gate/keeper_link.h"
+#include "gate/loop.h"
+#include "gate/metrics.h"
+#include "gate/store_link.h"
+#include "gate/trial.h"
+
+#include <stdbool.h>
+#include <stdint.h>
+
+enum {
+	GATE_KEEPER_FD = 3,
+	GATE_STORE_FD = 4,
+	GATE_CONFIG_FD = 5,
+	GATE_LOG_FD = 6,
+	GATE_CERT_FD = 7, /* PEM; empty: no TLS */
+	GATE_KEY_FD = 8,
+	GATE_LISTEN_FD = 9, /* and the following, one per item of `listen` */
+	GATE_PEM_MAX = 1024 * 1024,
+	GATE_LISTENERS_MAX = 16,
+	GATE_SCRATCH = 256 * 1024,
+	GATE_TOKENS_MAX = 1024,
+	GATE_TENANT = CONFIG_TENANT_MAX + 1,
+};
+
+/* Whom a token belongs to. Everything that a request makes is this tenant's. */
+struct tenant {
+	char name[GATE_TENANT];
+};
+
+struct token {
+	uint8_t sha256[32];
+	const struct tenant *tenant;
+};
+
+struct listener {
+	struct gate *g;
+	struct watch watch;
+	int fd;
+	bool local; /* cannot be reached from another machine */
+	bool unix_socket;
+	char text[128]; /* as configured */
+	struct tls_context *tls;
+};
+
+struct figures { /* of which /metrics tells */
+	uint64_t timeouts, malformed, accepted, turned_away;
+};
+
+struct gbox;
+struct ci_stream;
+struct session;
+
+struct gate {
+	struct loop loop;
+	struct config config;
+	struct log log;
+	struct keeper_link keeper;
+	struct store_link store;
+	struct listener listeners[GATE_LISTENERS_MAX];
+	unsigned int nlisteners;
+	bool listening;
+	struct timer accept_again;
+	struct tls_context *tls;
+	void (*serve)(struct gate *g);
+
+	struct conn *conns, *conns_tail; /* the last used first */
+	unsigned int nconns;
+	struct gbox *boxes;
+	unsigned int nboxes;
+	struct ci_stream *streams;
+	struct session *sessions;
+	unsigned int nsessions;
+
+	struct admit admit;
+	struct metrics metrics;
+	struct figures figures;
+
+	struct tenant tenants[GATE_TOKENS_MAX + 1]; /* [0] is "local" */
+	unsigned int ntenants;
+	struct token tokens[GATE_TOKENS_MAX];
+	unsigned int ntokens;
+
+	bool stopping;
+	struct timer drain;
+	struct timer housekeeping;
+	struct trial trial;
+	uint64_t audit_failed_us; /* the audit file could not be written, last seen; 0: it can */
+
+	uint64_t date_s;
+	char date[32];
+	uint64_t request_seed[2], next_request;
+	char scratch[GATE_SCRATCH];
+};
+
+/* --- main.c --- */
+
+/* The time for a Date header. */
+const char *gate_date(struct gate *g);
+/* A fresh request id. */
+void gate_request_id(struct gate *g, char id[REQ_ID]);
+/* An error of ours into the log. */
+void gate_log_err(struct gate *g, const char *event, const struct err *e);
+void gate_log_request(struct gate *g, const struct req *r, const char *how, uint64_t us);
+
+/* --- listen.c --- */
+
+int listeners_start(struct gate *g, struct err *e);
+void listeners_stop(struct gate *g);
+/* A connection ended: accept again, where it was paused. */
+void listeners_resume(struct gate *g);
+
+/* --- route.c --- */
+
+/* Find the route of a request and check who asks. 0, or -1: it was answered. */
+int route_find(struct req *r);
+extern const struct route routes[];
+extern const unsigned int nroutes;
+
+/* --- auth.c --- */
+
+int auth_start(struct gate *g, struct err *e);
+/* Whether the request may go on: Host, Origin, token. Sets its tenant. 0, or -1: it was answered. */
+int auth_check(struct req *r, bool open);
+/* The tenant of that name, or NULL. */
+const struct tenant *tenant_find(const struct gate *g, const char *name);
+
+/* --- audit.c --- */
+
+/* One event into the audit file: `event`, the request (may be NULL), and pairs of key and text up to NULL. */
+void audit(struct gate *g, const char *event, const struct req *r, ...) __attribute__((sentinel));
+/* Whether events can be written; if not, and the operator wants it so, nothing may be run. */
+bool audit_allows(const struct gate *g);
+
+/* --- adopt.c --- */
+
+/* Take over what the last gate had; serve() is called when that is done. */
+void adopt_start(struct gate *g, void (*serve)(struct gate *g));
+
+/* --- confine.c --- */
+
+/* Give up everything. 0 or -1. */
+int confine_gate(uint32_t uid, uint32_t gid, struct err *e);

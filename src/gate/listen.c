@@ -1,0 +1,133 @@
+// SPDX-License-Identifier: Apache-2.0
+/*
+ * Listeners: opened by the supervisor, kept by the keeper, accepted from here.
+ *
+ * At the limit of connections, the one that has been idle for the longest makes room; without an idle one, and when
+ * descriptors are short, nothing is accepted until a connection ends: who waits, waits in the kernel's queue.
+ */
+#include "base/io.h"
+#include "base/own.h"
+#include "gate/gate.h"
+#include "gate/tls.h"
+
+#include <arpa/inet.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/socket.h>
+
+enum { ACCEPTS_PER_TURN = 64, RETRY_US = 100 * 1000 };
+
+static void on_retry(void *arg)
+{
+	listeners_resume(arg);
+}
+
+static void pause_accepting(struct gate *g)
+{
+	if (!g->listening)
+		return;
+	g->listening = false;
+	for (unsigned int i = 0; i < g->nlisteners; i++)
+		loop_change(&g->loop, &g->listeners[i].watch, 0);
+	(void)timer_set(&g->loop, &g->accept_again, g->loop.now_us + RETRY_US, on_retry, g);
+}
+
+void listeners_resume(struct gate *g)
+{
+	if (g->listening || g->stopping || g->nlisteners == 0)
+		return;
+	g->listening = true;
+	for (unsigned int i = 0; i < g->nlisteners; i++)
+		loop_change(&g->loop, &g->listeners[i].watch, EPOLLIN);
+}
+
+static void name_peer(const struct sockaddr_storage *a, char *text, size_t size)
+{
+	char ip[INET6_ADDRSTRLEN] = "";
+
+	if (a->ss_family == AF_INET) {
+		const struct sockaddr_in *in = (const struct sockaddr_in *)a;
+
+		(void)inet_ntop(AF_INET, &in->sin_addr, ip, sizeof(ip));
+		(void)snprintf(text, size, "%s:%u", ip, ntohs(in->sin_port));
+	} else if (a->ss_family == AF_INET6) {
+		const struct sockaddr_in6 *in = (const struct sockaddr_in6 *)a;
+
+		(void)inet_ntop(AF_INET6, &in->sin6_addr, ip, sizeof(ip));
+		(void)snprintf(text, size, "[%s]:%u", ip, ntohs(in->sin6_port));
+	} else {
+		(void)snprintf(text, size, "unix");
+	}
+}
+
+static void on_connection(void *arg, uint32_t events)
+{
+	struct listener *l = arg;
+	struct gate *g = l->g;
+
+	(void)events;
+	for (unsigned int i = 0; i < ACCEPTS_PER_TURN; i++) {
+		struct sockaddr_storage a = { 0 };
+		socklen_t len = sizeof(a);
+		char peer[64];
+		int fd;
+
+		if (g->nconns >= config_u64(&g->config, CONF_MAX_CONNECTIONS) &&
+		    !conns_make_room(g)) {
+			g->figures.turned_away++;
+			pause_accepting(g);
+			return;
+		}
+		fd = accept4(l->fd, (struct sockaddr *)&a, &len, SOCK_NONBLOCK | SOCK_CLOEXEC);
+		if (fd < 0 &&
+		    (errno == EMFILE || errno == ENFILE || errno == ENOMEM || errno == ENOBUFS) &&
+		    !conns_make_room(g))
+			pause_accepting(g);
+		if (fd < 0)
+			return;
+		g->figures.accepted++;
+		name_peer(&a, peer, sizeof(peer));
+		conn_new(g, l, fd, peer);
+	}
+}
+
+int listeners_start(struct gate *g, struct err *e)
+{
+	char *const *items;
+	unsigned int n;
+
+	items = config_list(&g->config, CONF_LISTEN, &n);
+	if (n > GATE_LISTENERS_MAX)
+		return err_set(e, ERR_INPUT, 0, "at most %d listeners", GATE_LISTENERS_MAX);
+	for (unsigned int i = 0; i < n; i++) {
+		struct listener *l = &g->listeners[i];
+		struct config_listen where;
+		int r;
+
+		l->g = g;
+		l->fd = GATE_LISTEN_FD + (int)i;
+		(void)snprintf(l->text, sizeof(l->text), "%s", items[i]);
+		if (config_listen_parse(items[i], &where) < 0)
+			return err_set(e, ERR_INPUT, 0, "listener '%s'", items[i]);
+		l->local = where.local;
+		l->unix_socket = where.addr.sa.sa_family == AF_UNIX;
+		l->tls = l->unix_socket ? NULL : g->tls;
+		(void)io_set_nonblock(l->fd, 1);
+		r = loop_watch(&g->loop, &l->watch, l->fd, EPOLLIN, on_connection, l);
+		if (r < 0)
+			return err_set(e, ERR_SYS, -r, "watch listener '%s'", items[i]);
+	}
+	g->nlisteners = n;
+	g->listening = true;
+	return 0;
+}
+
+void listeners_stop(struct gate *g)
+{
+	for (unsigned int i = 0; i < g->nlisteners; i++) {
+		loop_unwatch(&g->loop, &g->listeners[i].watch);
+		fd_close(&g->listeners[i].fd);
+	}
+	g->nlisteners = 0;
+	g->listening = false;
+}

@@ -1,0 +1,121 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * A request and its answer, as a handler sees them.
+ *
+ * A handler is called once, with the body complete (BODY_WHOLE), or with the body still to come
+ * (BODY_STREAM: it sets take_body). It answers at once or later; req_end(), or req_reply() which
+ * includes it, is the last thing that it does with the request. When the client goes away first,
+ * gone() is called instead and is the last thing: the handler lets its work go.
+ */
+#pragma once
+
+#include "base/json.h"
+#include "wire/http1.h"
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+struct gate;
+struct conn;
+struct req;
+struct fields;
+struct tenant;
+
+enum body_mode { BODY_NONE, BODY_WHOLE, BODY_STREAM };
+
+/* How a refusal looks: each dialect has its own. */
+enum shape { SHAPE_OWN, SHAPE_DETAIL, SHAPE_MAX };
+
+enum route_flags {
+	ROUTE_OPEN = 1u << 0,   /* needs neither token nor a matching Host */
+	ROUTE_QUIET = 1u << 1,  /* logged at debug level only */
+	ROUTE_HIDDEN = 1u << 2, /* not part of the API's description */
+};
+
+struct route {
+	const char *method;
+	const char *path; /* "/v1/files/{file_id}" */
+	enum shape shape;
+	enum body_mode body;
+	uint64_t body_max;
+	unsigned int flags;
+	void (*run)(struct req *r);
+	const struct fields *in; /* of a JSON body; NULL: none */
+	int status;              /* of success */
+	const char *answer;      /* name of what is answered, see openapi.c */
+	const char *doc;
+};
+
+enum { REQ_PARAMS = 4, REQ_ID = 27, REQ_TRACE = 33 };
+
+struct req {
+	struct gate *g;
+	struct conn *conn;
+	const struct route *route;
+	const struct tenant *tenant;
+	struct http_head head;
+	struct http_target target;
+	struct http_slice param[REQ_PARAMS]; /* what stood for {…} in the path */
+	char id[REQ_ID];
+	char trace[REQ_TRACE]; /* trace id of the caller, or "" */
+	uint64_t began_us;
+
+	char *body; /* BODY_WHOLE; NUL-terminated */
+	size_t body_len, body_cap;
+
+	/* Set by the handler. */
+	void *work;
+	void (*gone)(struct req *r);
+	void (*drained)(struct req *r); /* less than REQ_LOW bytes wait to be sent */
+	/* BODY_STREAM: take from p; how many bytes were taken, or -1 after an answer was given. Fewer than n
+	 * stops reading until req_body_more(). */
+	ptrdiff_t (*take_body)(struct req *r, const char *p, size_t n);
+	void (*body_end)(struct req *r);
+
+	/* The answer. */
+	int status;
+	bool begun, chunked, head_only, close;
+	int64_t length;      /* announced; -1: not known */
+	uint64_t body_bytes; /* so far */
+	char *extra;         /* further header lines */
+	size_t extra_len;
+};
+
+enum { REQ_LOW = 128 * 1024, REQ_HIGH = 1024 * 1024 };
+
+/* A header line of the answer, before it begins. The value must not hold line breaks. */
+void req_header(struct req *r, const char *name, const char *fmt, ...)
+	__attribute__((format(printf, 3, 4)));
+
+/* Begin an answer of `length` bytes, or of unknown length (-1). */
+void req_begin(struct req *r, int status, const char *type, int64_t length);
+/* Queue bytes of the body. -1: there is no memory for them, and the connection is being closed; the handler
+ * goes on as usual and hears of it by gone(). */
+int req_write(struct req *r, const void *p, size_t n);
+/* How many bytes wait to be sent; a producer stops at REQ_HIGH and waits for drained(). */
+size_t req_queued(const struct req *r);
+/* Bytes of the answer (its head included) that have left this process, and those that reached the other
+ * side for certain. */
+uint64_t req_sent(const struct req *r);
+uint64_t req_confirmed(const struct req *r);
+void req_end(struct req *r);
+/* The answer cannot be completed: the connection is cut, so that nobody takes it for whole. */
+void req_abort(struct req *r);
+
+/* A whole answer. */
+void req_reply(struct req *r, int status, const char *type, const void *body, size_t n);
+/* The same with what was written into j, which is released. */
+void req_json(struct req *r, int status, struct json *j);
+
+/* Refuse in the shape of the route. code and field are for our own shape; field may be NULL. */
+void req_refuse(struct req *r, int status, const char *code, const char *field, const char *fmt,
+		...) __attribute__((format(printf, 5, 6)));
+
+/* Room for more of the body. */
+void req_body_more(struct req *r);
+
+/* The text of a header, or an empty slice. */
+struct http_slice req_get(const struct req *r, const char *name);
+/* A value of the query, or an empty slice. */
+struct http_slice req_query(const struct req *r, const char *key);

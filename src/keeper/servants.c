@@ -1,0 +1,357 @@
+// SPDX-License-Identifier: Apache-2.0
+/*
+ * The gate and the store of a server: children of the keeper, always a pair.
+ *
+ * The supervisor (`glovebox serve`) opened listeners, directories and the configuration, and says by
+ * arguments which of them each role gets; the keeper passes them on without knowing what they are,
+ * and keeps its own copies: a connection that comes while there is no gate waits in the kernel. When
+ * one of the pair ends, the other is ended, and a new pair starts at once. Boxes with a record stay.
+ *
+ * Should: start the next pair only when both of the last are reaped (the store has locks).
+ * Must not: read what the gate says of itself, wait for anything.
+ */
+#include "keeper/keeper.h"
+
+#include "base/clock.h"
+#include "base/io.h"
+#include "base/own.h"
+#include "base/str.h"
+#include "wire/msg.h"
+
+#include <fcntl.h>
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+
+enum {
+	CHANNEL_FD = 3, /* of a servant: to the keeper */
+	PEER_FD = 4,    /* of a servant: to the other one */
+	FIRST_PASS_FD = 5,
+	HIGH_FD = 512, /* where descriptors are parked while the low ones are laid out */
+	RETRY_US = 100 * 1000,
+};
+
+/* --- arguments -------------------------------------------------------------------------------- */
+
+/* "5,8,9" */
+static int take_descriptors(struct servant *s, char *list, struct err *e)
+{
+	char *save = NULL;
+
+	for (char *w = strtok_r(list, ",", &save); w != NULL; w = strtok_r(NULL, ",", &save)) {
+		uint64_t fd;
+
+		if (s->npass == PASS_MAX || str_to_u64(w, HIGH_FD - 1, &fd) < 0 ||
+		    fcntl((int)fd, F_SETFD, FD_CLOEXEC) < 0)
+			return err_set(e, ERR_USAGE, 0, "descriptor '%s' of a role", w);
+		s->pass[s->npass++] = (int)fd;
+	}
+	return 0;
+}
+
+static int take_word(struct servant *s, const char *word, struct err *e)
+{
+	if (s->nargs == STORE_ARGS_MAX)
+		return err_set(e, ERR_USAGE, 0, "too many arguments of a role");
+	s->args[s->nargs++] = word;
+	return 0;
+}
+
+int server_argument(struct server *s, char *arg, struct err *e)
+{
+	uint64_t fd;
+
+	if (strncmp(arg, "exec=", 5) == 0 && str_to_u64(arg + 5, HIGH_FD - 1, &fd) == 0) {
+		s->on = true;
+		s->exec_fd = (int)fd;
+		return fcntl(s->exec_fd, F_SETFD, FD_CLOEXEC) < 0
+			       ? err_set(e, ERR_USAGE, errno, "descriptor %d", s->exec_fd)
+			       : 1;
+	}
+	if (strncmp(arg, "gate-fds=", 9) == 0)
+		return take_descriptors(&s->gate, arg + 9, e) < 0 ? -1 : 1;
+	if (strncmp(arg, "store-fds=", 10) == 0)
+		return take_descriptors(&s->store, arg + 10, e) < 0 ? -1 : 1;
+	if (strncmp(arg, "store:", 6) == 0)
+		return take_word(&s->store, arg + 6, e) < 0 ? -1 : 1;
+	return 0;
+}
+
+/* --- start ------------------------------------------------------------------------------------ */
+
+/* In the child: descriptors to their places, everything else closed. */
+static _Noreturn void become(const struct servant *s, const char *role, int channel, int peer,
+			     int exec_fd, uint32_t id)
+{
+	const char *argv[STORE_ARGS_MAX + 5] = { "glovebox-gate", role };
+	char *const envp[] = { NULL };
+	char uid[24], gid[24];
+	unsigned int n = 2, last = FIRST_PASS_FD + s->npass;
+	int at[PASS_MAX + 3];
+	sigset_t none;
+
+	at[0] = fcntl(channel, F_DUPFD, HIGH_FD);
+	at[1] = fcntl(peer, F_DUPFD, HIGH_FD);
+	for (unsigned int i = 0; i < s->npass; i++)
+		at[2 + i] = fcntl(s->pass[i], F_DUPFD, HIGH_FD);
+	exec_fd = fcntl(exec_fd, F_DUPFD_CLOEXEC, HIGH_FD);
+	for (unsigned int i = 0; i < s->npass + 2; i++)
+		if (at[i] < 0 || dup2(at[i], CHANNEL_FD + (int)i) < 0)
+			_exit(125);
+	for (unsigned int i = 0; i < s->npass + 2; i++)
+		(void)close(at[i]);
+	if (syscall(SYS_close_range, last, (unsigned int)exec_fd - 1, 0) < 0 ||
+	    syscall(SYS_close_range, (unsigned int)exec_fd + 1, ~0u, 0) < 0)
+		_exit(125);
+	(void)snprintf(uid, sizeof(uid), "uid=%u", id);
+	(void)snprintf(gid, sizeof(gid), "gid=%u", id);
+	argv[n++] = uid;
+	argv[n++] = gid;
+	for (unsigned int i = 0; i < s->nargs; i++)
+		argv[n++] = s->args[i];
+	for (int sig = 1; sig < 32; sig++)
+		(void)signal(sig, SIG_DFL);
+	(void)sigemptyset(&none);
+	(void)sigprocmask(SIG_SETMASK, &none, NULL);
+	(void)syscall(SYS_execveat, exec_fd, "", argv, envp, AT_EMPTY_PATH);
+	_exit(125);
+}
+
+static int spawn_servant(const struct keeper *k, struct servant *s, const char *role, int channel,
+			 int peer, uint32_t id)
+{
+	pid_t pid = fork();
+
+	if (pid == 0)
+		become(s, role, channel, peer, k->server.exec_fd, id);
+	if (pid < 0)
+		return -errno;
+	s->pid = pid;
+	return 0;
+}
+
+/* The store's directories are its own. */
+static void own_directories(const struct servant *s, uint32_t id)
+{
+	for (unsigned int i = 0; i < s->npass; i++) {
+		struct stat st;
+
+		if (fstat(s->pass[i], &st) == 0 && S_ISDIR(st.st_mode) && st.st_uid != id)
+			(void)!fchown(s->pass[i], id, id);
+	}
+}
+
+static int start_pair(struct keeper *k)
+{
+	struct server *s = &k->server;
+	own_fd gate_end = -1, store_end = -1, peer0 = -1, peer1 = -1;
+	uint32_t gate_id, store_id;
+	int pair[2], r = chan_pair(pair);
+
+	if (r < 0)
+		return r;
+	k->gate_fd = pair[0];
+	gate_end = pair[1];
+	r = chan_pair(pair);
+	if (r < 0)
+		return r;
+	peer0 = pair[0];
+	peer1 = pair[1];
+	r = chan_pair(pair);
+	if (r < 0)
+		return r;
+	fd_close(&s->store_fd);
+	s->store_fd = pair[0];
+	store_end = pair[1];
+	ids_servants(&k->ids, k->instance.slot, &gate_id, &store_id);
+	own_directories(&s->store, store_id);
+	r = spawn_servant(k, &s->store, "store", store_end, peer1, store_id);
+	if (r == 0)
+		r = spawn_servant(k, &s->gate, "gate", gate_end, peer0, gate_id);
+	if (r < 0)
+		return r;
+	k->gate_gone = false;
+	k->hello = false;
+	s->serving = false;
+	(void)io_set_nonblock(k->gate_fd, 1);
+	keeper_watch(k, k->gate_fd, WATCH_GATE);
+	return 0;
+}
+
+static void end_servant(const struct servant *s)
+{
+	if (s->pid > 0)
+		(void)kill(s->pid, SIGKILL);
+}
+
+int server_start(struct keeper *k, struct err *e)
+{
+	struct server *s = &k->server;
+
+	s->sup_fd = k->gate_fd;
+	k->gate_fd = -1;
+	k->gate_gone = true;
+	s->store_fd = -1;
+	(void)e;
+	(void)io_set_nonblock(s->sup_fd, 1);
+	keeper_watch(k, s->sup_fd, WATCH_SUPERVISOR);
+	s->start_us = clock_us();
+	return 0;
+}
+
+uint64_t server_turn(struct keeper *k)
+{
+	struct server *s = &k->server;
+
+	if (!s->on || s->ending || s->gate.pid > 0 || s->store.pid > 0)
+		return UINT64_MAX;
+	if (s->start_us > clock_us())
+		return s->start_us;
+	if (start_pair(k) < 0) { /* no memory, no processes: again in a moment */
+		fd_close(&k->gate_fd);
+		end_servant(&s->store);
+		end_servant(&s->gate);
+		s->start_us = clock_us() + RETRY_US;
+		return s->start_us;
+	}
+	return UINT64_MAX;
+}
+
+/* --- the end of one ----------------------------------------------------------------------------- */
+
+static void tell(struct keeper *k, uint16_t type, const void *body, size_t len)
+{
+	if (k->server.sup_fd >= 0)
+		(void)chan_send(k->server.sup_fd, type, 0, body, len, NULL, 0);
+}
+
+static void tell_lost(struct keeper *k, const char *role, int status)
+{
+	uint8_t body[64];
+	struct msg_out m;
+
+	msg_out_init(&m, body, sizeof(body));
+	msg_put_u32(&m, (uint32_t)status);
+	msg_put_str(&m, role);
+	tell(k, SUPERVISE_LOST, body, m.len);
+}
+
+void server_reaped(struct keeper *k, pid_t pid, int status)
+{
+	struct server *s = &k->server;
+	bool gate = pid == s->gate.pid, first = s->gate.pid > 0 && s->store.pid > 0;
+
+	if (!s->on || (!gate && pid != s->store.pid))
+		return;
+	if (gate)
+		s->gate.pid = 0;
+	else
+		s->store.pid = 0;
+	keeper_drop_gate(k);
+	end_servant(&s->gate);
+	end_servant(&s->store);
+	if (!first || s->ending)
+		return;
+	/* The first of the pair is the one that has a reason. */
+	tell_lost(k, gate ? "gate" : "store", status);
+	s->restarts++;
+	s->start_us = clock_us();
+	if (s->serving) {
+		s->failures = 0;
+		return;
+	}
+	s->start_us += RETRY_US;
+	if (++s->failures == STARTS_MAX) {
+		struct err e;
+
+		(void)err_set(&e, ERR_SYS, 0, "the gate ended %d times before it could serve",
+			      STARTS_MAX);
+		k->gate_fd = s->sup_fd; /* request 0: the start itself failed */
+		k->gate_gone = false;
+		ops_failed(k, 0, &e);
+		k->gate_fd = -1;
+		k->gate_gone = true;
+		s->ending = true;
+	}
+}
+
+static void end_everything(struct keeper *k)
+{
+	k->server.ending = true;
+	end_servant(&k->server.gate);
+	end_servant(&k->server.store);
+	keeper_drop_gate(k);
+	for (unsigned int i = 0; i < k->nboxes; i++)
+		if (k->boxes[i].state != BOX_FREE) {
+			k->boxes[i].asked_to_end = true;
+			box_end(k, &k->boxes[i]);
+		}
+}
+
+bool server_is_over(const struct keeper *k)
+{
+	const struct server *s = &k->server;
+
+	return !s->on || (s->ending && s->gate.pid <= 0 && s->store.pid <= 0);
+}
+
+/* --- the supervisor --------------------------------------------------------------------------- */
+
+/* Configuration, certificate and key: the first, third and fourth descriptor of the gate, and the first of the store.
+ * The next gate gets them, and this one hears of it. */
+static void new_config(struct keeper *k, const int fds[3])
+{
+	struct server *s = &k->server;
+	static const unsigned int at[] = { 0, 2, 3 };
+
+	if (s->gate.npass < 4 || s->store.npass == 0)
+		return;
+	for (unsigned int i = 0; i < 3; i++)
+		if (dup3(fds[i], s->gate.pass[at[i]], O_CLOEXEC) < 0)
+			return;
+	if (s->store.pass[0] != s->gate.pass[0])
+		(void)dup3(fds[0], s->store.pass[0], O_CLOEXEC);
+	if (!k->gate_gone && chan_send(k->gate_fd, EVENT_CONFIG, 0, NULL, 0, fds, 3) < 0)
+		keeper_drop_gate(k);
+}
+
+void server_sup_event(struct keeper *k)
+{
+	static struct chan_msg m;
+	int r = chan_recv(k->server.sup_fd, &m);
+
+	if (r == -EAGAIN || r == -EINTR)
+		return;
+	if (r > 0 && m.type == SUPERVISE_CONFIG && m.nfds == 3) {
+		new_config(k, m.fds);
+	} else if (r > 0 && m.type == SUPERVISE_STOP && !k->gate_gone) {
+		/* No further gate; boxes stay until this one has finished and left. */
+		k->server.ending = true;
+		ops_tell(k, EVENT_STOP, 0, NULL, 0, NULL);
+	} else {
+		(void)epoll_ctl(k->epoll_fd, EPOLL_CTL_DEL, k->server.sup_fd, NULL);
+		end_everything(k);
+	}
+	if (r > 0)
+		chan_msg_close(&m);
+}
+
+void server_serving(struct keeper *k)
+{
+	uint8_t body[8];
+	struct msg_out m;
+
+	k->server.serving = true;
+	msg_out_init(&m, body, sizeof(body));
+	msg_put_u64(&m, k->server.restarts);
+	tell(k, SUPERVISE_SERVING, body, m.len);
+}
+
+void server_tried(struct keeper *k, const struct chan_msg *m)
+{
+	tell(k, SUPERVISE_TRIED, m->body, m->len);
+}

@@ -1,0 +1,548 @@
+// SPDX-License-Identifier: Apache-2.0
+/*
+ * The client of the benchmark, in C so that it is not what is measured. Compiled by the harness when it runs.
+ *
+ *   load rate PORT REQUEST EXPECT CONNECTIONS SLICE_MS SLICES   one request over and over, keep-alive
+ *   load up PORT FILE                                           a file to POST /v1/files, by sendfile
+ *   load down PORT PATH BYTES [FILE]                            an answer, discarded; with FILE compared
+ *   load flood PORT REQUEST CHARACTER                           a stream of events; counts that character
+ *   load answer                                                 a server that answers without looking
+ *
+ * REQUEST is a file with the bytes of a request. The first line of output is JSON; for `up` the body of the answer
+ * follows. What is not as expected ends with a message and status 1.
+ */
+#include <arpa/inet.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
+#include <signal.h>
+#include <stdarg.h>
+#include <stdbool.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <strings.h>
+#include <sys/epoll.h>
+#include <sys/mman.h>
+#include <sys/sendfile.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <time.h>
+#include <unistd.h>
+
+enum {
+	ANSWER_MAX = 1 << 20, /* of a small request */
+	PIECE = 1 << 18,      /* stays in the cache of a core */
+	DISCARD = 1 << 24,
+	TAIL = 1024,
+	TIMES_MAX = 1 << 14,
+	FAILURES_MAX = 100,
+	CONNECTIONS_MAX = 1024,
+	PATIENCE_MS = 60 * 1000,
+};
+
+static _Noreturn void die(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
+
+static _Noreturn void die(const char *fmt, ...)
+{
+	va_list ap;
+
+	va_start(ap, fmt);
+	(void)vfprintf(stderr, fmt, ap);
+	va_end(ap);
+	(void)fputc('\n', stderr);
+	exit(1);
+}
+
+static uint64_t now_ns(void)
+{
+	struct timespec t;
+
+	(void)clock_gettime(CLOCK_MONOTONIC, &t);
+	return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
+}
+
+static uint64_t number(const char *text)
+{
+	char *end;
+	unsigned long long v;
+
+	errno = 0;
+	v = strtoull(text, &end, 10);
+	if (errno != 0 || *text < '0' || *text > '9' || *end != '\0')
+		die("not a number: '%s'", text);
+	return v;
+}
+
+static int connect_to(const char *port)
+{
+	struct sockaddr_in a = { .sin_family = AF_INET, .sin_port = htons((uint16_t)number(port)) };
+	const struct timeval patience = { .tv_sec = PATIENCE_MS / 1000 };
+	int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0), one = 1;
+
+	a.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+	if (fd < 0 || connect(fd, (const struct sockaddr *)&a, sizeof(a)) < 0)
+		die("connect: %s", strerror(errno));
+	(void)setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &one, sizeof(one));
+	(void)setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &patience, sizeof(patience));
+	(void)setsockopt(fd, SOL_SOCKET, SO_SNDTIMEO, &patience, sizeof(patience));
+	return fd;
+}
+
+/* A whole file in memory that is never given back. */
+static const char *map(const char *path, size_t *ret_n)
+{
+	int fd = open(path, O_RDONLY | O_CLOEXEC);
+	struct stat st;
+	void *p;
+
+	if (fd < 0 || fstat(fd, &st) < 0)
+		die("open '%s': %s", path, strerror(errno));
+	*ret_n = (size_t)st.st_size;
+	p = mmap(NULL, *ret_n, PROT_READ, MAP_PRIVATE | MAP_POPULATE, fd, 0);
+	if (p == MAP_FAILED)
+		die("map '%s': %s", path, strerror(errno));
+	(void)close(fd);
+	return p;
+}
+
+static bool send_all(int fd, const char *p, size_t n)
+{
+	while (n > 0) {
+		ssize_t put = send(fd, p, n, MSG_NOSIGNAL);
+
+		if (put < 0 && errno == EINTR)
+			continue;
+		if (put <= 0)
+			return false;
+		p += put;
+		n -= (size_t)put;
+	}
+	return true;
+}
+
+static size_t recv_some(int fd, void *p, size_t n, int flags)
+{
+	ssize_t got;
+
+	do
+		got = recv(fd, p, n, flags);
+	while (got < 0 && errno == EINTR);
+	if (got < 0)
+		die("receive: %s", strerror(errno));
+	return (size_t)got;
+}
+
+/* --- answers ---------------------------------------------------------------------------------- */
+
+struct answer {
+	int status;
+	size_t head;     /* bytes up to the body */
+	uint64_t length; /* of the body; UINT64_MAX: it does not say */
+};
+
+/* Whether the head is there whole. */
+static bool parse_head(const char *p, size_t n, struct answer *a)
+{
+	static const char name[] = "\r\ncontent-length:";
+	const char *end = memmem(p, n, "\r\n\r\n", 4);
+
+	if (end == NULL)
+		return false;
+	if (n < 12 || strncmp(p, "HTTP/1.1 ", 9) != 0)
+		die("no answer: '%.60s'", p);
+	*a = (struct answer){ .status = atoi(p + 9), .length = UINT64_MAX };
+	a->head = (size_t)(end + 4 - p);
+	for (const char *at = p; at < end; at++)
+		if (*at == '\r' && strncasecmp(at, name, sizeof(name) - 1) == 0)
+			a->length = strtoull(at + sizeof(name) - 1, NULL, 10);
+	return true;
+}
+
+/* Read a head into p; how many bytes came in all. */
+static size_t read_head(int fd, char *p, size_t size, struct answer *a)
+{
+	size_t n = 0;
+
+	do {
+		size_t got = recv_some(fd, p + n, size - 1 - n, 0);
+
+		if (got == 0 || n + got == size - 1)
+			die("the answer ended early: '%.*s'", (int)(n < 200 ? n : 200), p);
+		n += got;
+		p[n] = '\0';
+	} while (!parse_head(p, n, a));
+	return n;
+}
+
+/* --- rate ------------------------------------------------------------------------------------- */
+
+struct conn {
+	int fd;
+	uint64_t sent_ns;
+	size_t len;
+	char *buf;
+};
+
+struct rate {
+	const char *request, *expect;
+	size_t request_len, expect_len;
+	uint64_t start_ns, slice_ns, end_ns, last_ns;
+	uint64_t *slices;
+	unsigned int nslices, waiting;
+	uint64_t count, failed;
+	char error[256];
+	uint64_t times[TIMES_MAX], every, skipped;
+	unsigned int ntimes;
+};
+
+/* Every time at first; every second, fourth, … when there are more than can be kept. */
+static void keep_time(struct rate *r, uint64_t ns)
+{
+	if (++r->skipped < r->every)
+		return;
+	r->skipped = 0;
+	if (r->ntimes == TIMES_MAX) {
+		for (unsigned int i = 0; i < TIMES_MAX / 2; i++)
+			r->times[i] = r->times[2 * i + 1];
+		r->ntimes = TIMES_MAX / 2;
+		r->every *= 2;
+	}
+	r->times[r->ntimes++] = ns;
+}
+
+static void ask(struct rate *r, struct conn *c)
+{
+	if (r->failed >= FAILURES_MAX || now_ns() >= r->end_ns)
+		return;
+	c->len = 0;
+	c->sent_ns = now_ns();
+	if (!send_all(c->fd, r->request, r->request_len))
+		die("send: %s", strerror(errno));
+	r->waiting++;
+}
+
+static void answered(struct rate *r, const struct conn *c, const struct answer *a)
+{
+	uint64_t now = now_ns(), slice = (now - r->start_ns) / r->slice_ns;
+
+	r->waiting--;
+	r->last_ns = now;
+	if (a->status / 100 == 2 &&
+	    memmem(c->buf + a->head, (size_t)a->length, r->expect, r->expect_len) != NULL) {
+		r->count++;
+		if (slice < r->nslices)
+			r->slices[slice]++;
+		keep_time(r, now - c->sent_ns);
+		return;
+	}
+	if (r->failed++ == 0)
+		(void)snprintf(r->error, sizeof(r->error), "%d: %.*s", a->status,
+			       (int)(a->length < 150 ? a->length : 150), c->buf + a->head);
+}
+
+static void readable(struct rate *r, struct conn *c)
+{
+	size_t got = recv_some(c->fd, c->buf + c->len, ANSWER_MAX - 1 - c->len, 0);
+	struct answer a;
+
+	if (got == 0)
+		die("the connection was closed");
+	c->len += got;
+	c->buf[c->len] = '\0';
+	if (!parse_head(c->buf, c->len, &a))
+		return;
+	if (a.length > ANSWER_MAX - 1 - a.head)
+		die("an answer without a length, or a large one");
+	if (c->len < a.head + a.length)
+		return;
+	answered(r, c, &a);
+	ask(r, c);
+}
+
+static void print_text(const char *text)
+{
+	for (; *text != '\0'; text++)
+		if (*text >= ' ' && *text < 127 && *text != '"' && *text != '\\')
+			(void)putchar(*text);
+		else
+			(void)putchar('\'');
+}
+
+static void print_rate(const struct rate *r)
+{
+	(void)printf("{\"count\": %llu, \"failed\": %llu, \"seconds\": %.6f, \"error\": \"",
+		     (unsigned long long)r->count, (unsigned long long)r->failed,
+		     (double)(r->last_ns - r->start_ns) / 1e9);
+	print_text(r->error);
+	(void)printf("\", \"slices\": [");
+	for (unsigned int i = 0; i < r->nslices; i++)
+		(void)printf("%s%llu", i > 0 ? ", " : "", (unsigned long long)r->slices[i]);
+	(void)printf("], \"ns\": [");
+	for (unsigned int i = 0; i < r->ntimes; i++)
+		(void)printf("%s%llu", i > 0 ? ", " : "", (unsigned long long)r->times[i]);
+	(void)printf("]}\n");
+}
+
+static int do_rate(char **arg)
+{
+	static struct rate r = { .every = 1 };
+	static struct conn conns[CONNECTIONS_MAX];
+	unsigned int n = (unsigned int)number(arg[3]);
+	int epoll_fd = epoll_create1(EPOLL_CLOEXEC);
+
+	if (n == 0 || n > CONNECTIONS_MAX || number(arg[4]) == 0 || number(arg[5]) == 0)
+		die("connections and slices are numbers above 0");
+	r.request = map(arg[1], &r.request_len);
+	r.expect = arg[2];
+	r.expect_len = strlen(arg[2]);
+	r.slice_ns = number(arg[4]) * 1000000u;
+	r.nslices = (unsigned int)number(arg[5]);
+	r.slices = calloc(r.nslices, sizeof(*r.slices));
+	for (unsigned int i = 0; i < n; i++) {
+		struct epoll_event e = { .events = EPOLLIN, .data.ptr = &conns[i] };
+
+		conns[i].fd = connect_to(arg[0]);
+		conns[i].buf = malloc(ANSWER_MAX);
+		if (r.slices == NULL || conns[i].buf == NULL ||
+		    epoll_ctl(epoll_fd, EPOLL_CTL_ADD, conns[i].fd, &e) < 0)
+			die("out of memory");
+	}
+	r.start_ns = r.last_ns = now_ns();
+	r.end_ns = r.start_ns + r.slice_ns * r.nslices;
+	for (unsigned int i = 0; i < n; i++)
+		ask(&r, &conns[i]);
+	while (r.waiting > 0) {
+		struct epoll_event e[64];
+		int ready = epoll_wait(epoll_fd, e, 64, PATIENCE_MS);
+
+		if (ready == 0 || (ready < 0 && errno != EINTR))
+			die("no answer for %d s", PATIENCE_MS / 1000);
+		for (int i = 0; i < ready; i++)
+			readable(&r, e[i].data.ptr);
+	}
+	print_rate(&r);
+	return 0;
+}
+
+/* --- up and down ------------------------------------------------------------------------------ */
+
+static int do_up(char **arg)
+{
+	static const char boundary[] = "a-line-that-is-in-no-file-0123456789";
+	static char before[512], after[128], head[1024], answer[65536];
+	int fd = connect_to(arg[0]), file = open(arg[1], O_RDONLY | O_CLOEXEC);
+	struct answer a;
+	struct stat st;
+	uint64_t start, ns;
+	off_t at = 0;
+	size_t n;
+
+	if (file < 0 || fstat(file, &st) < 0)
+		die("open '%s': %s", arg[1], strerror(errno));
+	(void)snprintf(
+		before, sizeof(before),
+		"--%s\r\nContent-Disposition: form-data; name=\"file\"; filename=\"bench.bin\"\r\n"
+		"Content-Type: application/octet-stream\r\n\r\n",
+		boundary);
+	(void)snprintf(after, sizeof(after), "\r\n--%s--\r\n", boundary);
+	(void)snprintf(
+		head, sizeof(head),
+		"POST /v1/files HTTP/1.1\r\nHost: 127.0.0.1\r\n"
+		"Content-Type: multipart/form-data; boundary=%s\r\nContent-Length: %llu\r\n\r\n%s",
+		boundary, (unsigned long long)st.st_size + strlen(before) + strlen(after), before);
+	start = now_ns();
+	if (!send_all(fd, head, strlen(head)))
+		die("send: %s", strerror(errno));
+	while (at < st.st_size) {
+		ssize_t put = sendfile(fd, file, &at, (size_t)(st.st_size - at));
+
+		if (put < 0 && errno == EINTR)
+			continue;
+		if (put <= 0)
+			break; /* what it says to that is in the answer */
+	}
+	(void)send_all(fd, after, strlen(after));
+	n = read_head(fd, answer, sizeof(answer), &a);
+	if (a.length > sizeof(answer) - 1 - a.head)
+		die("an answer without a length, or a large one");
+	while (n < a.head + a.length) {
+		size_t got = recv_some(fd, answer + n, sizeof(answer) - 1 - n, 0);
+
+		if (got == 0)
+			die("the answer ended early");
+		n += got;
+	}
+	ns = now_ns() - start;
+	if (a.status != 201)
+		die("%d: %.*s", a.status, (int)(n - a.head), answer + a.head);
+	(void)printf("{\"ns\": %llu}\n%.*s\n", (unsigned long long)ns, (int)(n - a.head),
+		     answer + a.head);
+	return 0;
+}
+
+static int do_down(char **arg)
+{
+	static char buf[DISCARD], request[1024];
+	uint64_t bytes = number(arg[2]), done, start, ns;
+	int fd = connect_to(arg[0]);
+	const char *same = NULL;
+	size_t same_len = 0, n;
+	struct answer a;
+
+	if (arg[3] != NULL)
+		same = map(arg[3], &same_len);
+	(void)snprintf(request, sizeof(request), "GET %s HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n",
+		       arg[1]);
+	start = now_ns();
+	if (!send_all(fd, request, strlen(request)))
+		die("send: %s", strerror(errno));
+	n = read_head(fd, buf, PIECE, &a);
+	if (a.status != 200 || a.length != bytes || (same != NULL && same_len != bytes))
+		die("%d with %llu bytes of %llu", a.status, (unsigned long long)a.length,
+		    (unsigned long long)bytes);
+	done = n - a.head;
+	if (same != NULL && memcmp(buf + a.head, same, (size_t)done) != 0)
+		die("the content differs");
+	while (done < bytes) {
+		/* Without a copy: the client is not what is measured. */
+		size_t got = same != NULL ? recv_some(fd, buf, PIECE, 0)
+					  : recv_some(fd, buf, DISCARD, MSG_TRUNC);
+
+		if (got == 0 || got > bytes - done)
+			die("%llu bytes of %llu came", (unsigned long long)(done + got),
+			    (unsigned long long)bytes);
+		if (same != NULL && memcmp(buf, same + done, got) != 0)
+			die("the content differs");
+		done += got;
+	}
+	ns = now_ns() - start;
+	(void)printf("{\"ns\": %llu, \"bytes\": %llu}\n", (unsigned long long)ns,
+		     (unsigned long long)done);
+	return 0;
+}
+
+/* --- flood ------------------------------------------------------------------------------------ */
+
+static uint64_t count_of(const char *p, size_t n, char what)
+{
+	uint64_t found = 0;
+
+	for (size_t at = 0; at < n; at += 255) {
+		size_t end = n - at < 255 ? n : at + 255;
+		unsigned char some = 0; /* narrow, so that the compiler can take many at once */
+
+		for (size_t i = at; i < end; i++)
+			some = (unsigned char)(some + (p[i] == what));
+		found += some;
+	}
+	return found;
+}
+
+static int do_flood(char **arg)
+{
+	static char buf[PIECE], tail[TAIL + 1];
+	size_t request_len, tail_len = 0, n;
+	const char *request = map(arg[1], &request_len);
+	uint64_t found = 0, wire = 0, start, ns;
+	int fd = connect_to(arg[0]);
+	struct answer a;
+
+	start = now_ns();
+	if (!send_all(fd, request, request_len))
+		die("send: %s", strerror(errno));
+	n = read_head(fd, buf, sizeof(buf), &a);
+	if (a.status != 200)
+		die("%d: %.*s", a.status, (int)(n - a.head < 200 ? n - a.head : 200), buf + a.head);
+	(void)memmove(buf, buf + a.head, n - a.head);
+	n -= a.head;
+	for (;;) {
+		size_t keep = n < TAIL ? n : TAIL,
+		       old = TAIL - keep < tail_len ? TAIL - keep : tail_len;
+
+		wire += n;
+		found += count_of(buf, n, arg[2][0]);
+		(void)memmove(tail, tail + tail_len - old, old);
+		(void)memcpy(tail + old, buf + n - keep, keep);
+		tail_len = old + keep;
+		tail[tail_len] = '\0';
+		if (tail_len >= 7 && memcmp(tail + tail_len - 7, "\r\n0\r\n\r\n", 7) == 0)
+			break;
+		n = recv_some(fd, buf, sizeof(buf), 0);
+		if (n == 0)
+			die("the stream was cut after %llu", (unsigned long long)found);
+	}
+	ns = now_ns() - start;
+	if (strstr(tail, "event: result") == NULL || strstr(tail, "\"exit_code\":0") == NULL)
+		die("no good end: %s", tail_len > 300 ? tail + tail_len - 300 : tail);
+	(void)printf("{\"ns\": %llu, \"bytes\": %llu, \"wire_bytes\": %llu}\n",
+		     (unsigned long long)ns, (unsigned long long)found, (unsigned long long)wire);
+	return 0;
+}
+
+/* --- answer ----------------------------------------------------------------------------------- */
+
+/* What the client can reach at all: nothing is parsed, allocated or logged. Ends with its input. */
+static int do_answer(void)
+{
+	static const char answer[] = "HTTP/1.1 200 OK\r\nContent-Type: application/json\r\n"
+				     "Content-Length: 15\r\n\r\n{\"status\":\"ok\"}";
+	static char buf[65536];
+	struct sockaddr_in a = { .sin_family = AF_INET };
+	struct epoll_event e = { .events = EPOLLIN };
+	socklen_t len = sizeof(a);
+	int epoll_fd = epoll_create1(EPOLL_CLOEXEC), fd = socket(AF_INET, SOCK_STREAM, 0);
+
+	a.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+	e.data.fd = fd;
+	if (bind(fd, (const struct sockaddr *)&a, sizeof(a)) < 0 || listen(fd, 128) < 0 ||
+	    getsockname(fd, (struct sockaddr *)&a, &len) < 0 ||
+	    epoll_ctl(epoll_fd, EPOLL_CTL_ADD, fd, &e) < 0)
+		die("listen: %s", strerror(errno));
+	e.data.fd = STDIN_FILENO;
+	if (epoll_ctl(epoll_fd, EPOLL_CTL_ADD, STDIN_FILENO, &e) < 0)
+		die("standard input must be a pipe");
+	(void)printf("%d\n", ntohs(a.sin_port));
+	(void)fflush(stdout);
+	for (;;) {
+		struct epoll_event ready[64];
+		int n = epoll_wait(epoll_fd, ready, 64, -1);
+
+		for (int i = 0; i < n; i++) {
+			int from = ready[i].data.fd, one = 1;
+
+			if (from == STDIN_FILENO)
+				return 0;
+			if (from == fd) {
+				e.data.fd = accept4(fd, (struct sockaddr *)&a, &len, SOCK_NONBLOCK);
+				(void)setsockopt(e.data.fd, IPPROTO_TCP, TCP_NODELAY, &one,
+						 sizeof(one));
+				(void)epoll_ctl(epoll_fd, EPOLL_CTL_ADD, e.data.fd, &e);
+			} else if (recv(from, buf, sizeof(buf), 0) <= 0) {
+				(void)close(from);
+			} else {
+				(void)!send(from, answer, sizeof(answer) - 1, MSG_NOSIGNAL);
+			}
+		}
+	}
+}
+
+int main(int argc, char **argv)
+{
+	const char *verb = argc > 1 ? argv[1] : "";
+
+	(void)signal(SIGPIPE, SIG_IGN);
+	if (strcmp(verb, "rate") == 0 && argc == 8)
+		return do_rate(argv + 2);
+	if (strcmp(verb, "up") == 0 && argc == 4)
+		return do_up(argv + 2);
+	if (strcmp(verb, "down") == 0 && (argc == 5 || argc == 6))
+		return do_down(argv + 2);
+	if (strcmp(verb, "flood") == 0 && argc == 5)
+		return do_flood(argv + 2);
+	if (strcmp(verb, "answer") == 0 && argc == 2)
+		return do_answer();
+	die("load rate | up | down | flood | answer: see the top of load.c");
+}
