@@ -8,6 +8,8 @@ import signal
 
 import pytest
 
+from conftest import PATIENCE
+
 pytestmark = pytest.mark.limits
 
 MIB = 1 << 20
@@ -377,7 +379,7 @@ def test_processor_seconds_when_the_warning_is_ignored(box_json):
 
 
 def test_timeout(box_json):
-    r = box_json("import time; print('begun'); time.sleep(100)", "--timeout", "500ms")
+    r = box_json("import time; print('begun'); time.sleep(100)", "--timeout", f"{500 * PATIENCE}ms")
     assert r["timed_out"] is True and r["status"] == 124 and r["exit_code"] is None
     assert r["stdout"] == "begun\n" and r["figures"]["wall_ms"] >= 500
 
@@ -398,7 +400,7 @@ def test_timeout_ends_what_resists(box_json, what):
 
 
 def test_timeout_while_it_prints(box_json):
-    r = box_json("while True: print('x' * 1000)", "--timeout", "700ms", "--output-limit", "10K")
+    r = box_json("while True: print('x' * 1000)", "--timeout", f"{700 * PATIENCE}ms", "--output-limit", "10K")
     assert r["timed_out"] is True and len(r["stdout"]) == 10240 and r["truncated"]["stdout"]
 
 
@@ -424,7 +426,7 @@ print("daemon is there", flush=True)
 @pytest.mark.parametrize("then", ["pass", "time.sleep(100)", "os.kill(os.getpid(), 11)"],
                          ids=["ends", "times out", "crashes"])
 def test_daemons_go_with_the_program(box_json, streams, then):
-    r = box_json(DAEMON.format(streams=streams, then=then), "--timeout", "1")
+    r = box_json(DAEMON.format(streams=streams, then=then), "--timeout", str(PATIENCE))
     assert r["stdout"] == "daemon is there\n"
     assert r["status"] == {"pass": 0, "time.sleep(100)": 124}.get(then, 139)
 
