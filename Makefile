@@ -17,7 +17,7 @@ help: ## Say what there is
 
 # --- build and run ------------------------------------------------------------------------------------------
 
-.PHONY: all build run install clean deps cross
+.PHONY: all build run hello install clean deps cross
 all: build ## The same as build
 
 build: ## Build the program: build/glovebox
@@ -25,17 +25,12 @@ build: ## Build the program: build/glovebox
 	@test -e $(B)/build.ninja || $(MESON) setup $(B)
 	@ninja -C $(B)
 
-run: ## Install what is missing, build, and run a first program in a box
-	@tools/deps build run
-	@$(MAKE) --no-print-directory build
-	@echo
+run: ## Install what is missing, build, and serve on http://127.0.0.1:8000 (ARGS='--listen 127.0.0.1:9000')
+	@exec env B='$(B)' MESON='$(MESON)' tools/run $(ARGS)
+
+hello: build ## Run a first program in a box
+	@tools/deps run
 	$(B)/glovebox run examples/hello.py
-	@echo
-	@echo "That ran in a box of its own, which is gone again. Now yours:"
-	@echo "  $(B)/glovebox run FILE.py            a program, or - to read it from standard input"
-	@echo "  echo 'print(6 * 7)' | $(B)/glovebox run -"
-	@echo "  $(B)/glovebox doctor                 what this machine offers to keep programs in"
-	@echo "  $(B)/glovebox --help                 everything else"
 
 install: build ## Install, below DESTDIR if given
 	@$(MESON) install -C $(B) --no-rebuild

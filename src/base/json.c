@@ -70,6 +70,28 @@ static bool is_plain(unsigned char c)
 	return c >= 0x20 && c < 0x7f && c != '"' && c != '\\';
 }
 
+/* How many plain bytes p begins with; eight at a time: a byte is not plain if it is below 0x20, above 0x7e, a
+ * quote or a backslash, and each of these sets its highest bit in one of the sums. */
+static size_t plain_run(const unsigned char *p, size_t n)
+{
+	const uint64_t ones = 0x0101010101010101u, high = 0x8080808080808080u;
+	size_t i = 0;
+
+	for (; n - i >= 8; i += 8) {
+		uint64_t v, quote, slash;
+
+		(void)memcpy(&v, p + i, 8);
+		quote = v ^ ones * '"';
+		slash = v ^ ones * '\\';
+		if ((((v - ones * 0x20) | (quote - ones) | (slash - ones) | (v + ones) | v) &
+		     high) != 0)
+			break;
+	}
+	while (i < n && is_plain(p[i]))
+		i++;
+	return i;
+}
+
 static void put_string(struct json *j, const void *bytes, size_t n)
 {
 	const unsigned char *p = bytes;
@@ -80,8 +102,7 @@ static void put_string(struct json *j, const void *bytes, size_t n)
 		uint32_t c = 0;
 		size_t len;
 
-		while (i < n && is_plain(p[i]))
-			i++;
+		i += plain_run(p + i, n - i);
 		if (i == n)
 			break;
 		len = utf8_next(p + i, n - i, &c);

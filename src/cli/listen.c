@@ -43,14 +43,16 @@ static bool has_socket(const char *pid, unsigned long inode)
 	const struct dirent *d;
 	bool found = false;
 	DIR *dir;
+	int fd;
 
 	(void)snprintf(path, sizeof(path), "/proc/%s/fd", pid);
 	(void)snprintf(want, sizeof(want), "socket:[%lu]", inode);
 	dir = opendir(path);
 	if (dir == NULL)
 		return false;
-	while (!found && (d = readdir(dir)) != NULL) {
-		ssize_t n = readlinkat(dirfd(dir), d->d_name, target, sizeof(target) - 1);
+	fd = dirfd(dir);
+	while (!found && fd >= 0 && (d = readdir(dir)) != NULL) {
+		ssize_t n = readlinkat(fd, d->d_name, target, sizeof(target) - 1);
 
 		if (n > 0) {
 			target[n] = '\0';

@@ -127,7 +127,9 @@ static int check_token(struct req *r)
 	r->g->metrics.tokens_refused++;
 	audit(r->g, "token_refused", r, "peer", r->conn->peer, "why",
 	      token.n > 0 ? "wrong" : "missing", NULL);
-	req_header(r, "WWW-Authenticate", "Basic realm=\"glovebox\", charset=\"UTF-8\", Bearer");
+	/* A line each: browsers pass over a line whose second challenge they do not know. */
+	req_header(r, "WWW-Authenticate", "Basic realm=\"glovebox\", charset=\"UTF-8\"");
+	req_header(r, "WWW-Authenticate", "Bearer");
 	req_refuse(r, 401, "unauthorized", NULL,
 		   token.n > 0 ? "this token is not known" : "a token is needed");
 	return -1;

@@ -11,7 +11,7 @@
 #include <string.h>
 #include <sys/socket.h>
 
-enum { OUT_MAX = 40 * 1024 * 1024, WINDOW = 65536, INPUT_PIECE = 32768 };
+enum { OUT_MAX = 40 * 1024 * 1024, WINDOW = 65536, INPUT_PIECE = 32768, FLUSH_AT = 65536 };
 
 /* --- frames to the box ------------------------------------------------------------------------ */
 
@@ -48,8 +48,25 @@ static int send_frame(struct gbox *b, uint16_t type, uint64_t id, uint64_t numbe
 	frame_put_header(header, type, 0, id, number, n);
 	if (buf_put(&b->out, header, sizeof(header)) < 0 || buf_put(&b->out, p, n) < 0)
 		return -ENOMEM;
-	flush(b);
+	if (buf_len(&b->out) >= FLUSH_AT) {
+		flush(b);
+	} else if (!b->dirty) { /* what one turn has to say goes in one piece */
+		b->dirty = true;
+		b->g->dirty_boxes++;
+	}
 	return 0;
+}
+
+void gboxes_flush(struct gate *g)
+{
+	for (struct gbox *b = g->boxes; b != NULL && g->dirty_boxes > 0; b = b->next)
+		if (b->dirty) {
+			b->dirty = false;
+			g->dirty_boxes--;
+			if (b->fd >= 0)
+				flush(b);
+		}
+	g->dirty_boxes = 0; /* those that went meanwhile */
 }
 
 static int send_hello(struct gbox *b)

@@ -52,7 +52,8 @@ struct gbox {
 	uint64_t next_job;
 	struct gjob *jobs;
 	bool hello, ended, freed;
-	char end_why[96];                                       /* BOX_END_BROKEN */
+	bool dirty;       /* frames wait for the end of this turn */
+	char end_why[96]; /* BOX_END_BROKEN */
 	void (*on_end)(void *arg, const struct box_figures *f); /* of box_end() */
 	void *end_arg;
 };
@@ -87,6 +88,8 @@ struct gbox *gbox_adopt(struct gate *g, const struct box_info *info, const struc
 /* End it and let go of it: no ops is called any more. Jobs are forgotten without a word. done (may be NULL) is
  * called when nothing of it is left. */
 void gbox_end(struct gbox *b, void (*done)(void *arg, const struct box_figures *f), void *arg);
+/* Send what was said in this turn. */
+void gboxes_flush(struct gate *g);
 /* EVENT_GONE of the keeper. */
 void gboxes_gone(struct gate *g, uint64_t id, enum gone_why why, const struct box_figures *f);
 

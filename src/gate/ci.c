@@ -338,11 +338,11 @@ int ci_stage(struct req *r, const struct field_list *list, bool session, struct 
  */
 static const char wrapper_head[] =
 	"def _glovebox(source):\n"
-	"    import ast, sys\n"
+	"    import _ast as ast, sys\n"
 	"    space = globals()\n"
 	"    del space['_glovebox']\n"
 	"    try:\n"
-	"        tree = ast.parse(source, '<stdin>')\n"
+	"        tree = compile(source, '<stdin>', 'exec', 1024)\n" /* PyCF_ONLY_AST */
 	"    except (SyntaxError, ValueError, RecursionError, MemoryError) as e:\n"
 	"        sys.excepthook(type(e), e.with_traceback(None), None)\n"
 	"        sys.exit(1)\n"

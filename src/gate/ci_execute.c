@@ -50,8 +50,9 @@ static void on_result(void *arg, const struct oneshot_result *res)
 	json_u64(&j, "duration_ms", res->duration_us / 1000);
 	ci_put_files(&j, res);
 	json_close(&j, '}');
-	done(b);
+	r->gone = NULL;
 	req_json(r, 200, &j);
+	done(b); /* the box ends behind the answer, not before it */
 }
 
 static void on_failed(void *arg, const struct oneshot_failure *f)
@@ -62,6 +63,7 @@ static void on_failed(void *arg, const struct oneshot_failure *f)
 	if (f->status != 404 && f->status != 429)
 		metrics_completed(&r->g->metrics, OPERATION_EXECUTE, OUTCOME_ERROR,
 				  clock_us() - b->began_us);
+	r->gone = NULL;
 	ci_failure(r, f, &b->run.spec);
 	done(b);
 }

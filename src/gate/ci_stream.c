@@ -450,15 +450,14 @@ static const struct oneshot_ops ops = {
 
 /* --- resuming --------------------------------------------------------------------------------- */
 
-static void take_hex(const char *text, size_t n, struct carry *c)
+static void take_hex(const char *text, struct carry *c)
 {
-	c->n = 0;
-	for (size_t i = 0; i + 1 < n && c->n < CARRY_MAX; i += 2) {
-		unsigned int byte = 0;
+	for (c->n = 0; c->n < CARRY_MAX; text += 2) {
+		int high = http_hex(text[0]), low = high < 0 ? -1 : http_hex(text[1]);
 
-		if (sscanf(text + i, "%2x", &byte) != 1)
+		if (low < 0)
 			return;
-		c->p[c->n++] = (unsigned char)byte;
+		c->p[c->n++] = (unsigned char)(high << 4 | low);
 	}
 }
 
@@ -480,9 +479,9 @@ static uint64_t last_seen(struct ci_stream *s, const struct req *r)
 		second = strchr(first, '-');
 		if (second != NULL) {
 			*second++ = '\0';
-			take_hex(second, strlen(second), &s->carry[1]);
+			take_hex(second, &s->carry[1]);
 		}
-		take_hex(first, strlen(first), &s->carry[0]);
+		take_hex(first, &s->carry[0]);
 	}
 	return str_to_u64(text, UINT64_MAX, &number) < 0 ? 0 : number;
 }

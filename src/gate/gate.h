@@ -74,7 +74,7 @@ struct gate {
 	struct conn *conns, *conns_tail; /* the last used first */
 	unsigned int nconns;
 	struct gbox *boxes;
-	unsigned int nboxes;
+	unsigned int nboxes, dirty_boxes;
 	struct ci_stream *streams;
 	struct session *sessions;
 	unsigned int nsessions;

@@ -210,6 +210,7 @@ static void each_turn(void *arg)
 {
 	struct gate *g = arg;
 
+	gboxes_flush(g);
 	(void)log_flush(&g->log);
 	if (g->stopping && g->nconns == 0)
 		g->loop.stop = true;

@@ -170,9 +170,10 @@ static uint64_t hash_path(const char *path)
 
 static uint64_t hash_state(const struct listing_entry *e)
 {
-	const uint64_t v[] = { e->inode, e->ctime_ns, e->size };
+	uint64_t h = mix(0xcbf29ce484222325u, &e->inode, sizeof(e->inode));
 
-	return mix(0xcbf29ce484222325u, v, sizeof(v));
+	h = mix(h, &e->ctime_ns, sizeof(e->ctime_ns));
+	return mix(h, &e->size, sizeof(e->size));
 }
 
 static int grow(struct entry **v, size_t n, size_t *cap)

@@ -390,9 +390,25 @@ def test_table_says_it_all():
     assert any("90.0 %" in line and "what is dear" in line for line in lines)
 
 
-def test_table_columns_agree():
+def canned_with_promise():
+    results = canned()
+    results["cases"][0]["rows"][1]["promise"] = {"id": "P1", "text": "≤ 7 ms", "limit": 7, "met": False,
+                                                 "note": "no warm pool yet"}
+    return results
+
+
+def test_table_shows_a_promise_and_whether_it_is_kept():
+    lines = report.markdown(canned_with_promise()).splitlines()
+    assert "| P1 | one shot: print | end to end | ≤ 7 ms | 25.0 ms | **no** (no warm pool yet) |" in lines
+    assert any(line.endswith("| 2 | 1 | 2.50 | ≤ 7 ms | **no** (no warm pool yet) |") for line in lines)
+    assert "| a \\| b | ms | 10.0 | 10.0 | 10.0 | 10.0 | 10.0 | 2 | 0 | 1.00 |  |  |" in lines
+    assert "## Promises" not in report.markdown(canned())
+
+
+@pytest.mark.parametrize("results", [canned(), canned_with_promise()])
+def test_table_columns_agree(results):
     width = None
-    for line in report.markdown(canned()).splitlines():
+    for line in report.markdown(results).splitlines():
         if not line.startswith("|"):
             width = None
             continue
