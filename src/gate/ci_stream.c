@@ -59,6 +59,7 @@ struct ci_stream {
 	struct timer timer;
 	struct held *first, *last;
 	uint64_t confirmed; /* frames up to this number are not held any more */
+	uint64_t seen;      /* what the client says it has */
 	char *result;       /* the last event without its id, when there is one */
 	size_t result_len;
 	uint64_t result_number, result_end;
@@ -363,6 +364,12 @@ static void on_output(void *arg, uint64_t number, unsigned int stream, const uin
 {
 	struct ci_stream *s = arg;
 
+	if (s->resumable &&
+	    number <= s->seen) { /* init repeats what the last gate did not acknowledge */
+		s->confirmed = number;
+		oneshot_ack(s->o, number);
+		return;
+	}
 	if (s->resumable) {
 		if (hold(s, number, stream, p, n) == 0 && s->r != NULL) {
 			send_held(s, s->last);
@@ -499,7 +506,6 @@ static void send_gap(struct ci_stream *s, uint64_t from, uint64_t to)
 static void attach(struct ci_stream *s, struct req *r)
 {
 	struct req *old = s->r;
-	uint64_t seen;
 
 	if (old != NULL) {
 		s->r = NULL;
@@ -511,15 +517,15 @@ static void attach(struct ci_stream *s, struct req *r)
 	r->work = s;
 	r->gone = on_gone;
 	r->drained = on_drained;
-	seen = last_seen(s, r);
+	s->seen = last_seen(s, r);
 	if (!s->running)
 		return; /* its answer begins with the program */
 	begin_answer(s);
-	if (seen < s->confirmed) {
-		send_gap(s, seen + 1, s->confirmed);
+	if (s->seen < s->confirmed) {
+		send_gap(s, s->seen + 1, s->confirmed);
 		s->carry[0].n = s->carry[1].n = 0;
 	}
-	while (s->first != NULL && s->first->number <= seen) {
+	while (s->first != NULL && s->first->number <= s->seen) {
 		if (s->o != NULL)
 			oneshot_ack(s->o, s->first->number);
 		drop_first(s);
