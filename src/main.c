@@ -17,14 +17,15 @@
 static const struct verb {
 	const char *name;
 	int (*run)(int argc, char **argv);
-	const char *doc; /* NULL: a role, started by other roles only */
+	const char *doc;  /* NULL: a role, started by other roles only */
+	const char *link; /* a link to the program of this name is this verb; or NULL */
 } verbs[] = {
-	{ "run", verb_run, "run a Python or shell program in a fresh box" },
-	{ "serve", verb_serve, "serve boxes over HTTP" },
+	{ "run", verb_run, "run a Python or shell program in a fresh box", NULL },
+	{ "serve", verb_serve, "serve boxes over HTTP", "code-interpreter-api" },
 	{ "doctor", verb_doctor,
-	  "what this machine offers, layer by layer, and how to get the rest" },
-	{ "demo", verb_demo, "ten famous attacks in a box, and how each is refused" },
-	{ "keeper", keeper_main, NULL },
+	  "what this machine offers, layer by layer, and how to get the rest", NULL },
+	{ "demo", verb_demo, "ten famous attacks in a box, and how each is refused", NULL },
+	{ "keeper", keeper_main, NULL, NULL },
 };
 
 static void usage(FILE *f)
@@ -63,12 +64,26 @@ static void reset_signals(void)
 	(void)sigprocmask(SIG_SETMASK, &none, NULL);
 }
 
+/* The verb that we are by the name we were called by; all arguments are its own then. */
+static const struct verb *verb_of_link(const char *called)
+{
+	const char *slash = strrchr(called, '/'), *name = slash != NULL ? slash + 1 : called;
+
+	for (unsigned int i = 0; i < ARRAY_LEN(verbs); i++)
+		if (verbs[i].link != NULL && strcmp(name, verbs[i].link) == 0)
+			return &verbs[i];
+	return NULL;
+}
+
 int main(int argc, char **argv)
 {
+	const struct verb *linked = verb_of_link(argc > 0 ? argv[0] : "");
 	const char *name = argc > 1 ? argv[1] : "";
 
 	hold_standard_descriptors();
 	reset_signals();
+	if (linked != NULL)
+		return linked->run(argc, argv);
 	for (unsigned int i = 0; i < ARRAY_LEN(verbs); i++)
 		if (strcmp(name, verbs[i].name) == 0)
 			return verbs[i].run(argc - 1, argv + 1);

@@ -8,10 +8,11 @@
 #include <dirent.h>
 #include <fcntl.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 
-enum { BACKLOG = 4096 };
+enum { BACKLOG = 4096, LISTENING = 10 /* a state in /proc/net/tcp */ };
 
 /* --- who has a port ----------------------------------------------------------------------------- */
 
@@ -25,13 +26,17 @@ static unsigned long listening_inode(const char *table, unsigned int port)
 	if (f == NULL)
 		return 0;
 	while (found == 0 && fgets(line, sizeof(line), f) != NULL) {
-		unsigned int local, state;
-		unsigned long inode;
+		/* number, local address:port, remote, state, queues, timer, retransmits, uid, timeout, inode */
+		char *word[10] = { NULL }, *save = NULL, *colon;
+		unsigned int n = 0;
 
-		if (sscanf(line, " %*d: %*[0-9A-Fa-f]:%x %*s %x %*s %*s %*s %*d %*d %lu", &local,
-			   &state, &inode) == 3 &&
-		    local == port && state == 10 /* listening */)
-			found = inode;
+		for (char *w = strtok_r(line, " ", &save); w != NULL && n < ARRAY_LEN(word);
+		     w = strtok_r(NULL, " ", &save))
+			word[n++] = w;
+		colon = n == ARRAY_LEN(word) ? strrchr(word[1], ':') : NULL;
+		if (colon != NULL && strtoul(colon + 1, NULL, 16) == port &&
+		    strtoul(word[3], NULL, 16) == LISTENING)
+			found = strtoul(word[9], NULL, 10);
 	}
 	(void)fclose(f);
 	return found;
@@ -121,7 +126,7 @@ static void name_socket(struct listen_socket *s, const struct config_listen *whe
 /* A socket that nobody listens on any more was left by a server that was killed. */
 static void remove_stale(const struct sockaddr_un *un, socklen_t len)
 {
-	own_fd fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+	own_fd fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
 	struct stat st;
 
 	if (fd < 0 || lstat(un->sun_path, &st) < 0 || !S_ISSOCK(st.st_mode))
@@ -188,9 +193,9 @@ int listeners_open(struct listeners *l, const struct config *c, struct err *e)
 		return err_set(e, ERR_INPUT, 0, "at most %d listeners", LISTENERS_MAX);
 	for (unsigned int i = 0; i < n; i++) {
 		l->v[i] = (struct listen_socket){ .fd = -1 };
+		l->n = i + 1;
 		if (open_one(&l->v[i], items[i], tls, e) < 0)
 			return -1;
-		l->n = i + 1;
 	}
 	return 0;
 }

@@ -31,6 +31,8 @@
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/signalfd.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
 
@@ -53,6 +55,7 @@ struct supervisor {
 	int channel, signals;
 	pid_t keeper;
 	bool served, tried, stopping, failed;
+	bool log_waits; /* for standard error to take more */
 	uint64_t watchdog_us, next_ping_us;
 };
 
@@ -126,6 +129,7 @@ static int open_directories(struct supervisor *s, struct err *e)
 {
 	const char *audit = config_str(&s->config, CONF_AUDIT_FILE);
 	char dir[PATH_MAX];
+	struct stat st;
 	char *slash;
 
 	if (directory_open(config_str(&s->config, CONF_FILE_STORAGE_DIR), &s->files_fd, e) < 0)
@@ -143,6 +147,12 @@ static int open_directories(struct supervisor *s, struct err *e)
 	if (directory_open(dir, &s->audit_fd, e) < 0)
 		return -1;
 	s->audit_fd = high(s->audit_fd);
+	/* It becomes the store's own, who makes and renames files in it. */
+	if (fstat(s->audit_fd, &st) < 0 || (st.st_mode & 077) != 0) {
+		(void)err_set(e, ERR_INPUT, 0,
+			      "audit_file needs a directory of its own, private: '%s'", dir);
+		return err_hint(e, "name one that does not exist, or chmod 700 '%s'", dir);
+	}
 	return 0;
 }
 
@@ -394,6 +404,9 @@ static void on_signal(struct supervisor *s)
 			s->stopping = true;
 			notify("STOPPING=1");
 			(void)chan_send(s->channel, SUPERVISE_STOP, 0, NULL, 0, NULL, 0);
+			/* Closed here they would still take connections: the keeper has them. */
+			for (unsigned int i = 0; i < s->listeners.n; i++)
+				(void)shutdown(s->listeners.v[i].fd, SHUT_RDWR);
 		} else if (info.ssi_signo != SIGCHLD) {
 			fd_close(&s->channel); /* at once */
 		}
@@ -402,14 +415,20 @@ static void on_signal(struct supervisor *s)
 
 /* --- the log ------------------------------------------------------------------------------------ */
 
-/* Whole lines of other processes of ours; they escape what is not theirs. */
+/* Whole lines of other processes of ours; they escape what is not theirs. Never waits for whoever
+ * reads standard error: the operator's signals are heard all the same. */
 static void on_log(struct supervisor *s)
 {
-	static char buf[65536];
+	static char buf[PIPE_BUF]; /* as much as fits where anything does */
+	struct pollfd err = { .fd = STDERR_FILENO, .events = POLLOUT };
 	ssize_t n;
 
-	while ((n = read(s->log_fd, buf, sizeof(buf))) > 0)
-		(void)io_write_all(STDERR_FILENO, buf, (size_t)n);
+	do {
+		s->log_waits = poll(&err, 1, 0) == 0;
+		n = s->log_waits ? 0 : read(s->log_fd, buf, sizeof(buf));
+		if (n > 0)
+			(void)io_write_all(STDERR_FILENO, buf, (size_t)n);
+	} while (n > 0);
 }
 
 /* --- the loop ----------------------------------------------------------------------------------- */
@@ -434,6 +453,8 @@ static void loop(struct supervisor *s)
 			[SIGNALS] = { .fd = s->signals, .events = POLLIN },
 		};
 
+		if (s->log_waits)
+			p[LOG] = (struct pollfd){ .fd = STDERR_FILENO, .events = POLLOUT };
 		watchdog(s);
 		if (poll(p, N, s->watchdog_us > 0 ? clock_poll_ms(s->next_ping_us) : -1) < 0)
 			continue;
@@ -499,6 +520,8 @@ static int finish(struct supervisor *s)
 		keeper_sweep();
 		return EXIT_GLOVEBOX;
 	}
+	if (!s->failed && (!s->stopping || WEXITSTATUS(status) != 0))
+		say("the keeper ended with status %d", WEXITSTATUS(status));
 	if (s->failed || !s->stopping || WEXITSTATUS(status) != 0)
 		return EXIT_GLOVEBOX;
 	return 0;

@@ -100,10 +100,14 @@ void admit_done(struct ticket *t)
 	t->holds = false;
 	g->admit.active--;
 	g->admit.by_operation[t->operation]--;
+	if (g->admit.letting_in)
+		return;
+	g->admit.letting_in = true;
 	while (g->admit.first != NULL && is_free(g)) {
 		struct ticket *next = g->admit.first;
 
 		leave_queue(next);
 		enter(next);
 	}
+	g->admit.letting_in = false;
 }

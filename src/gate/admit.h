@@ -38,6 +38,7 @@ struct admit {
 	unsigned int by_operation[OPERATION_MAX];
 	struct ticket *first, *last;
 	unsigned int waiting;
+	bool letting_in; /* guards admit_done() against itself: as deep as the queue is long */
 };
 
 const char *operation_str(enum operation op);

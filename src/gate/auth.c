@@ -23,6 +23,29 @@ const struct tenant *tenant_find(const struct gate *g, const char *name)
 	return NULL;
 }
 
+/* --- how many boxes --------------------------------------------------------------------------- */
+
+bool quota_take(struct gate *g, const struct tenant *t)
+{
+	uint64_t all = config_u64(&g->config, CONF_MAX_BOXES);
+	uint64_t each = config_u64(&g->config, CONF_MAX_BOXES_PER_TENANT);
+	struct tenant *mine = &g->tenants[t - g->tenants];
+
+	if (g->counted_boxes >= all || mine->boxes >= (each != 0 ? each : all))
+		return false;
+	g->counted_boxes++;
+	mine->boxes++;
+	return true;
+}
+
+void quota_give(struct gate *g, const struct tenant *t)
+{
+	g->counted_boxes--;
+	g->tenants[t - g->tenants].boxes--;
+}
+
+/* --- tenants ---------------------------------------------------------------------------------- */
+
 static const struct tenant *tenant_add(struct gate *g, const char *name, size_t n)
 {
 	char text[GATE_TENANT];
@@ -99,6 +122,9 @@ static struct http_slice find_credential(const struct req *r, char *buf)
 	v = req_get(r, "X-API-KEY");
 	if (v.n == 0)
 		v = req_get(r, "X-Access-Token");
+	/* A browser can give a WebSocket no header. */
+	if (v.n == 0 && r->route != NULL && (r->route->flags & ROUTE_WS) != 0)
+		v = req_query(r, "token");
 	return v;
 }
 

@@ -11,7 +11,13 @@
 #include <string.h>
 #include <sys/socket.h>
 
-enum { OUT_MAX = 40 * 1024 * 1024, WINDOW = 65536, INPUT_PIECE = 32768, FLUSH_AT = 65536 };
+enum {
+	OUT_MAX = 40 * 1024 * 1024,
+	WINDOW = 65536,
+	INPUT_PIECE = 32768,
+	FLUSH_AT = 65536,
+	SILENT_US = 10 * 1000 * 1000,
+};
 
 /* --- frames to the box ------------------------------------------------------------------------ */
 
@@ -109,6 +115,7 @@ static void release(struct gbox *b)
 
 static void close_stream(struct gbox *b)
 {
+	timer_clear(&b->g->loop, &b->silent);
 	loop_unwatch(&b->g->loop, &b->watch);
 	fd_close(&b->fd);
 }
@@ -120,6 +127,8 @@ static void forget_jobs(struct gbox *b)
 
 		b->jobs = j->next;
 		j->box = NULL;
+		if (j->ops->lost != NULL)
+			j->ops->lost(j->arg);
 	}
 }
 
@@ -150,6 +159,12 @@ static void on_ended(void *arg, struct chan_msg *m, const struct err *e)
 	release(b);
 }
 
+static void ask_end(struct gbox *b)
+{
+	if (keeper_ask_box(&b->g->keeper, OP_BOX_END, b->id, on_ended, b) < 0)
+		on_ended(b, NULL, NULL);
+}
+
 void gbox_end(struct gbox *b, void (*done)(void *arg, const struct box_figures *f), void *arg)
 {
 	b->ended = true;
@@ -157,16 +172,8 @@ void gbox_end(struct gbox *b, void (*done)(void *arg, const struct box_figures *
 	b->end_arg = arg;
 	close_stream(b);
 	forget_jobs(b);
-	if (b->id == 0) { /* not made yet: whoever hears of it ends it */
-		keeper_forget(&b->g->keeper, b);
-		if (done != NULL)
-			done(arg, NULL);
-		release(b);
-	} else if (keeper_ask_box(&b->g->keeper, OP_BOX_END, b->id, on_ended, b) < 0) {
-		if (done != NULL)
-			done(arg, NULL);
-		release(b);
-	}
+	if (!b->making) /* else on_made() goes on from here */
+		ask_end(b);
 }
 
 void gboxes_gone(struct gate *g, uint64_t id, enum gone_why why, const struct box_figures *f)
@@ -174,7 +181,8 @@ void gboxes_gone(struct gate *g, uint64_t id, enum gone_why why, const struct bo
 	for (struct gbox *b = g->boxes; b != NULL; b = b->next)
 		if (b->id == id && !b->ended) {
 			tell_gone(b, why == GONE_DEADLINE ? BOX_END_DEADLINE : BOX_END_INIT, f);
-			release(b);
+			if (!b->making)
+				release(b);
 			return;
 		}
 }
@@ -349,6 +357,11 @@ static size_t handle_all(struct gbox *b, const uint8_t *p, size_t n)
 	return at;
 }
 
+static void on_silent(void *arg)
+{
+	broke(arg, "it closed its stream");
+}
+
 /* Frames are read into the gate's own space; only the beginning of one that is not complete is kept. */
 static void receive(struct gbox *b)
 {
@@ -361,8 +374,11 @@ static void receive(struct gbox *b)
 	n = recv(b->fd, space + have, sizeof(space) - have, MSG_DONTWAIT);
 	if (n < 0 && (errno == EAGAIN || errno == EINTR))
 		return;
-	if (n <= 0) { /* the keeper's word about it is on the way */
+	if (n <= 0) { /* the keeper's word about it is on the way, unless its init lives on */
 		close_stream(b);
+		if (timer_set(&b->g->loop, &b->silent, b->g->loop.now_us + SILENT_US, on_silent,
+			      b) < 0)
+			on_silent(b);
 		return;
 	}
 	have += (size_t)n;
@@ -409,6 +425,7 @@ static struct gbox *make(struct gate *g, const struct gbox_ops *ops, void *arg, 
 	b->ops = ops;
 	b->arg = arg;
 	b->fd = -1;
+	b->making = true;
 	b->next_job = clock_us(); /* of another gate were earlier ones: no id is used twice */
 	buf_init(&b->out, OUT_MAX);
 	b->next = g->boxes;
@@ -421,6 +438,8 @@ static struct gbox *make(struct gate *g, const struct gbox_ops *ops, void *arg, 
 
 static void fail(struct gbox *b, const struct err *e)
 {
+	if (b->id != 0) /* of another gate, and of no use to this one */
+		(void)keeper_ask_box(&b->g->keeper, OP_BOX_END, b->id, NULL, NULL);
 	b->ended = true;
 	b->ops->failed(b->arg, e);
 	release(b);
@@ -432,6 +451,11 @@ static void on_made(void *arg, struct chan_msg *m, const struct err *e)
 	struct gbox *b = arg;
 	struct err own;
 
+	b->making = false;
+	if (m == NULL && b->ended) {
+		on_ended(b, NULL, NULL);
+		return;
+	}
 	if (m == NULL) {
 		fail(b, e);
 		return;
@@ -439,16 +463,23 @@ static void on_made(void *arg, struct chan_msg *m, const struct err *e)
 	if (m->nfds != 1 || box_info_decode(m->body, m->len, &b->info) < 0) {
 		chan_msg_close(m);
 		(void)err_set(&own, ERR_PROTO, 0, "the keeper's answer is malformed");
-		fail(b, &own);
+		if (b->ended)
+			on_ended(b, NULL, NULL);
+		else
+			fail(b, &own);
 		return;
 	}
 	b->id = b->info.box;
+	if (b->ended) { /* gbox_end() came first */
+		chan_msg_close(m);
+		ask_end(b);
+		return;
+	}
 	b->fd = m->fds[0];
 	if (loop_watch(&b->g->loop, &b->watch, b->fd, EPOLLIN, box_event, b) < 0 ||
 	    send_hello(b) < 0) {
 		(void)err_set(&own, ERR_SYS, ENOMEM, "watch a box");
 		close_stream(b);
-		(void)keeper_ask_box(&b->g->keeper, OP_BOX_END, b->id, NULL, NULL);
 		fail(b, &own);
 		return;
 	}
@@ -565,6 +596,19 @@ void gjob_signal(struct gjob *j, int sig, unsigned int scope)
 	msg_put_u32(&m, (uint32_t)sig);
 	msg_put_u32(&m, scope);
 	(void)send_frame(j->box, FRAME_SIGNAL, j->id, 0, body, m.len);
+}
+
+void gjob_resize(struct gjob *j, uint16_t rows, uint16_t cols)
+{
+	uint8_t body[4];
+	struct msg_out m;
+
+	if (j->box == NULL)
+		return;
+	msg_out_init(&m, body, sizeof(body));
+	msg_put_u16(&m, rows);
+	msg_put_u16(&m, cols);
+	(void)send_frame(j->box, FRAME_RESIZE, j->id, 0, body, m.len);
 }
 
 void gjob_ack(struct gjob *j, uint64_t number)

@@ -51,9 +51,11 @@ struct gbox {
 	size_t part_len;
 	uint64_t next_job;
 	struct gjob *jobs;
+	bool making; /* the keeper has not answered yet */
 	bool hello, ended, freed;
-	bool dirty;       /* frames wait for the end of this turn */
-	char end_why[96]; /* BOX_END_BROKEN */
+	struct timer silent; /* its stream ended: the keeper should say why */
+	bool dirty;          /* frames wait for the end of this turn */
+	char end_why[96];    /* BOX_END_BROKEN */
 	void (*on_end)(void *arg, const struct box_figures *f); /* of box_end() */
 	void *end_arg;
 };
@@ -64,6 +66,8 @@ struct gjob_ops {
 	void (*want)(void *arg); /* room in the input window; may be NULL */
 	void (*ended)(void *arg, const struct job_exit *x, uint64_t number);
 	void (*failed)(void *arg, int error, const char *why);
+	void (*lost)(
+		void *arg); /* the box has ended under it, which its owner hears, too; may be NULL */
 };
 
 struct gjob {
@@ -103,6 +107,8 @@ void gjob_input_all(struct gjob *j, const void *p, size_t n);
 size_t gjob_input(struct gjob *j, const void *p, size_t n);
 void gjob_input_end(struct gjob *j);
 void gjob_signal(struct gjob *j, int sig, unsigned int scope);
+/* The size of its terminal. */
+void gjob_resize(struct gjob *j, uint16_t rows, uint16_t cols);
 /* Everything up to this number is delivered or stored. */
 void gjob_ack(struct gjob *j, uint64_t number);
 /* Not interested any more: what it still says is dropped. It goes on running. */

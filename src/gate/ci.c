@@ -408,6 +408,20 @@ const char *const *ci_environment(void)
 	return env;
 }
 
+const char *const *ci_tty_environment(void)
+{
+	static const char *const env[] = {
+#define ENV(name, value) name "=" value,
+#include "policy/environment.tbl"
+#undef ENV
+		"PYTHONIOENCODING=utf-8",
+		"TERM=xterm-256color",
+		NULL,
+	};
+
+	return env;
+}
+
 void ci_limits(struct gate *g, struct box_request *q)
 {
 	const struct config *c = &g->config;

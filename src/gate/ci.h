@@ -87,6 +87,8 @@ void ci_spec(struct gate *g, struct oneshot_spec *spec, uint64_t timeout_us, boo
 void ci_limits(struct gate *g, struct box_request *q);
 /* Environment of its programs. */
 const char *const *ci_environment(void);
+/* The same with TERM. */
+const char *const *ci_tty_environment(void);
 
 /* Answer a failure that came before anything was run, or instead of the answer. */
 void ci_failure(struct req *r, const struct oneshot_failure *f, const struct oneshot_spec *spec);
@@ -112,6 +114,7 @@ void ci_file_delete(struct req *r);
 void ci_session_create(struct req *r);
 void ci_session_delete(struct req *r);
 void ci_session_bash(struct req *r);
+void ci_session_tty(struct req *r);
 
 /* Go on with a streaming run of another gate. 0, or -1: it cannot be. */
 int ci_stream_adopt(struct gate *g, const struct box_info *info, const uint8_t *record, size_t n);

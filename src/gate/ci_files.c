@@ -39,14 +39,18 @@ struct upload {
 	struct store_upload up;
 	struct buf rest; /* of a run that the store's pipe did not take whole */
 	bool started, in_part, done_part;
+	struct deferred deferred;
 };
 
+/* Its watch may be named by an event of this turn. */
 static void upload_free(struct upload *u)
 {
+	struct loop *l = &u->r->g->loop;
+
 	if (u->started)
 		store_upload_abort(&u->up);
 	buf_done(&u->rest);
-	free(u);
+	loop_defer(l, &u->deferred, free, u);
 }
 
 static void upload_gone(struct req *r)
@@ -228,6 +232,7 @@ struct download {
 	int fd;
 	uint64_t left;
 	char id[STORE_ASKED_ID_MAX + 1];
+	struct deferred deferred;
 };
 
 static void download_free(struct download *d)
@@ -235,7 +240,7 @@ static void download_free(struct download *d)
 	loop_unwatch(&d->r->g->loop, &d->pipe);
 	fd_close(&d->fd);
 	store_forget(&d->r->g->store, d);
-	free(d);
+	loop_defer(&d->r->g->loop, &d->deferred, free, d); /* as upload_free() */
 }
 
 static void download_gone(struct req *r)
@@ -264,7 +269,7 @@ static void download_pump(struct download *d)
 		}
 		d->left -= (uint64_t)n;
 		if (req_write(r, r->g->scratch, (size_t)n) < 0)
-			return; /* gone() has been called, or will be */
+			return; /* gone() will be called */
 	}
 	if (d->left > 0) {
 		loop_change(&r->g->loop, &d->pipe, 0);
@@ -306,7 +311,7 @@ static void put_disposition(struct req *r, const char *name)
 	}
 	plain[n] = coded[m] = '\0';
 	if (same)
-		req_header(r, "Content-Disposition", "attachment; filename=\"%s\"", plain);
+		req_header(r, "Content-Disposition", "attachment; filename=\"%.900s\"", plain);
 	else if (m < 700 && n < 200)
 		req_header(r, "Content-Disposition",
 			   "attachment; filename=\"%s\"; filename*=UTF-8''%s", plain, coded);

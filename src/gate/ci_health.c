@@ -41,7 +41,7 @@ static void put_health(struct json *j, const struct gate *g)
 	json_close(j, '}');
 }
 
-void ci_health(struct req *r)
+static void answer_health(struct req *r)
 {
 	const struct gate *g = r->g;
 	uint64_t stuck_us = 3 * config_u64(&g->config, CONF_HEALTH_CHECK_INTERVAL) +
@@ -49,13 +49,17 @@ void ci_health(struct req *r)
 	bool stuck = g->trial.any && clock_us() - g->trial.done_us > stuck_us;
 	struct json j;
 
-	if (!g->trial.any) { /* the first is under way: a few milliseconds */
-		trial_wait(r->g, r, ci_health);
-		return;
-	}
 	json_init(&j);
 	put_health(&j, g);
 	req_json(r, stuck ? 503 : 200, &j);
+}
+
+void ci_health(struct req *r)
+{
+	if (r->g->trial.any)
+		answer_health(r);
+	else /* the first is under way: a few milliseconds */
+		trial_wait(r->g, r, answer_health);
 }
 
 static void answer_ready(struct req *r)

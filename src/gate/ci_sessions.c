@@ -6,6 +6,7 @@
  * there. A command whose client leaves goes on.
  */
 #include "gate/ci.h"
+#include "gate/ci_session.h"
 
 #include "base/clock.h"
 #include "base/own.h"
@@ -19,7 +20,7 @@
 
 #define PREFIX "code-session-"
 
-enum { SESSION_ID = sizeof(PREFIX) + 32, BASH_OUT_EXTRA = 64 };
+enum { SESSION_ID = sizeof(PREFIX) + 32, BASH_OUT_EXTRA = 64, LATE_US = 30 * 1000 * 1000 };
 
 struct session {
 	struct gate *g;
@@ -29,6 +30,7 @@ struct session {
 	struct gbox *box;
 	uint64_t expires_unix_us;
 	bool ready, ended;
+	bool counted; /* against max_boxes */
 	struct bash *commands;
 	struct deferred deferred;
 
@@ -50,6 +52,7 @@ struct bash {
 	struct req *r;
 	struct ticket ticket;
 	struct gjob job;
+	struct timer late;
 	struct buf out[2];
 	uint64_t began_us, max;
 	struct ci_body body;
@@ -94,6 +97,7 @@ static void session_end(struct session *s, void (*done)(void *arg, const struct 
 	if (s->ended)
 		return;
 	s->ended = true;
+	keeper_forget(&g->keeper, s);
 	while (s->commands != NULL)
 		bash_lost(s->commands);
 	release_making(s);
@@ -110,6 +114,8 @@ static void session_end(struct session *s, void (*done)(void *arg, const struct 
 	if (s->next != NULL)
 		s->next->prev = s->prev;
 	g->nsessions--;
+	if (s->counted)
+		quota_give(g, s->tenant);
 	loop_defer(&g->loop, &s->deferred, session_free, s);
 }
 
@@ -252,6 +258,12 @@ static void on_turn(void *arg)
 		making_failed(s, 503, "the audit file cannot be written");
 		return;
 	}
+	s->counted = quota_take(s->g, s->tenant);
+	if (!s->counted) {
+		metrics_rejected(&s->g->metrics, OPERATION_SESSION, REJECT_QUOTA);
+		making_failed(s, 503, "quota_exceeded: there are as many boxes as there may be");
+		return;
+	}
 	ci_limits(s->g, &q);
 	s->box = gbox_new(s->g, &q, &box_ops, s, &e);
 	if (s->box == NULL)
@@ -354,6 +366,8 @@ int ci_session_adopt(struct gate *g, const struct box_info *info, const uint8_t 
 	if (msg_end(&in) == 0 && s->tenant != NULL)
 		s->box = gbox_adopt(g, info, &box_ops, s, &e);
 	if (s->box != NULL)
+		s->counted = quota_take(g, s->tenant);
+	if (s->box != NULL)
 		return 0;
 	session_end(s, NULL, NULL);
 	return -1;
@@ -367,11 +381,18 @@ static struct session *find(struct req *r)
 	struct http_slice id = r->param[0];
 
 	for (struct session *s = r->g->sessions; s != NULL; s = s->next)
-		if (s->ready && s->tenant == r->tenant && http_slice_is(id, s->id) &&
+		if (s->ready && !s->ended && s->tenant == r->tenant && http_slice_is(id, s->id) &&
 		    s->expires_unix_us > unix_us())
 			return s;
 	ci_detail(r, 404, "Session '%.*s' not found", (int)(id.n < 256 ? id.n : 256), id.p);
 	return NULL;
+}
+
+struct gbox *ci_session_box(struct req *r)
+{
+	struct session *s = find(r);
+
+	return s != NULL ? s->box : NULL;
 }
 
 struct deletion {
@@ -433,9 +454,10 @@ static void bash_end(struct bash *b)
 	while (*at != b)
 		at = &(*at)->next;
 	*at = b->next;
+	timer_clear(&b->s->g->loop, &b->late);
 	gjob_drop(&b->job);
-	admit_done(&b->ticket);
 	loop_defer(&b->s->g->loop, &b->deferred, bash_free, b);
+	admit_done(&b->ticket);
 }
 
 /* The session ended under it. */
@@ -444,11 +466,11 @@ static void bash_lost(struct bash *b)
 	struct req *r = b->r;
 
 	b->r = NULL;
+	bash_end(b); /* first: the answer may bring the connection's next request */
 	if (r != NULL) {
 		r->gone = NULL;
 		ci_detail(r, 404, "Session '%s' not found", b->s->id);
 	}
-	bash_end(b);
 }
 
 static void bash_output(void *arg, uint64_t number, unsigned int stream, const uint8_t *p, size_t n)
@@ -478,8 +500,8 @@ static void bash_ended(void *arg, const struct job_exit *x, uint64_t number)
 	b->r = NULL;
 	r->gone = NULL;
 	if (x->how == JOB_FAILED) {
-		ci_detail(r, 500, "bash could not be started: %s", x->stage);
 		bash_end(b);
+		ci_detail(r, 500, "bash could not be started: %s", x->stage);
 		return;
 	}
 	json_init(&j);
@@ -499,6 +521,7 @@ static void bash_failed(void *arg, int error, const char *why)
 	struct req *r = b->r;
 
 	b->r = NULL;
+	bash_end(b);
 	if (r != NULL) {
 		r->gone = NULL;
 		if (error == EAGAIN) {
@@ -511,7 +534,11 @@ static void bash_failed(void *arg, int error, const char *why)
 			ci_detail(r, 503, "the session refused the command: %s", why);
 		}
 	}
-	bash_end(b);
+}
+
+static void bash_late(void *arg)
+{
+	bash_failed(arg, ETIMEDOUT, "it did not end in time");
 }
 
 /* The client left; the command goes on. */
@@ -537,16 +564,25 @@ static void bash_turn(void *arg)
 				 .cwd = "/workspace",
 				 .argv = argv,
 				 .envp = ci_environment() };
-	int r = gjob_start(b->s->box, &b->job, 0, &spec, &ops, b);
+	int r;
 
+	if (b->s->ended) { /* the slot is that of another command that went down with it */
+		bash_lost(b);
+		return;
+	}
+	r = gjob_start(b->s->box, &b->job, 0, &spec, &ops, b);
 	if (r == -E2BIG) {
 		struct req *req = b->r;
 
 		b->r = NULL;
 		req->gone = NULL;
-		ci_detail(req, 422, "cmd is too long");
 		bash_end(b);
-	} else if (r < 0) {
+		ci_detail(req, 422, "cmd is too long");
+	} else if (r == 0) {
+		/* Should its init not keep to the time, somebody must. */
+		(void)timer_set(&b->s->g->loop, &b->late,
+				b->s->g->loop.now_us + spec.timeout_us + LATE_US, bash_late, b);
+	} else {
 		bash_failed(b, -r, "it cannot be reached");
 	}
 }
@@ -559,8 +595,8 @@ static void bash_sent_away(void *arg)
 
 	b->r = NULL;
 	r->gone = NULL;
-	ci_failure(r, &f, NULL);
 	bash_end(b);
+	ci_failure(r, &f, NULL);
 }
 
 void ci_session_bash(struct req *r)

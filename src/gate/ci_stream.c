@@ -27,6 +27,7 @@ enum {
 	CONFIRM_US = 5 * 1000,           /* how often to ask whether the other side has it */
 	RECONNECT_US = 30 * 1000 * 1000, /* how long a lost client may stay away */
 	CARRY_MAX = 3,
+	AHEAD_MAX = 2 * 1024 * 1024, /* what init's ring can hold is far less */
 };
 
 struct carry { /* the beginning of a character */
@@ -57,12 +58,15 @@ struct ci_stream {
 	bool resumable;
 	uint8_t key[SHA256_DIGEST_LENGTH], body[SHA256_DIGEST_LENGTH];
 	struct timer timer;
+	char *text; /* the request's body, into which `run` points: the request may go first */
 	struct held *first, *last;
+	size_t held;        /* bytes */
 	uint64_t confirmed; /* frames up to this number are not held any more */
 	uint64_t seen;      /* what the client says it has */
 	char *result;       /* the last event without its id, when there is one */
 	size_t result_len;
 	uint64_t result_number, result_end;
+	uint64_t moved, moved_us; /* how far the client has come with it, since when */
 	bool ended;
 	struct deferred deferred;
 };
@@ -81,6 +85,7 @@ static void stream_free(void *arg)
 	}
 	free(s->result);
 	ci_run_done(&s->run);
+	free(s->text);
 	free(s);
 }
 
@@ -261,6 +266,7 @@ static void drop_first(struct ci_stream *s)
 	if (s->first == NULL)
 		s->last = NULL;
 	s->confirmed = h->number;
+	s->held -= sizeof(*h) + h->n;
 	free(h);
 }
 
@@ -283,6 +289,16 @@ static void confirm(struct ci_stream *s)
 		s->r = NULL;
 		end(s);
 		req_end(r);
+		return;
+	}
+	if (s->moved != there - req_queued(r)) {
+		s->moved = there - req_queued(r);
+		s->moved_us = s->g->loop.now_us;
+	}
+	if (s->result_end != 0 && s->g->loop.now_us - s->moved_us > RECONNECT_US) {
+		s->r = NULL; /* it does not read: a box is not kept for that */
+		end(s);
+		req_abort(r);
 		return;
 	}
 	watch_confirm(s);
@@ -312,6 +328,7 @@ static void send_result(struct ci_stream *s)
 	if (s->r == NULL)
 		return;
 	s->result_end = req_sent(s->r);
+	s->moved_us = s->g->loop.now_us;
 	if (s->resumable) {
 		confirm(s);
 	} else {
@@ -352,12 +369,24 @@ static int hold(struct ci_stream *s, uint64_t number, unsigned int stream, const
 		return -ENOMEM;
 	*h = (struct held){ .number = number, .stream = stream, .n = n };
 	(void)memcpy(h->p, p, n);
+	s->held += sizeof(*h) + n;
 	if (s->last != NULL)
 		s->last->next = h;
 	else
 		s->first = h;
 	s->last = h;
 	return 0;
+}
+
+/* No memory, or an init that does not wait to be acknowledged. */
+static void cut(struct ci_stream *s)
+{
+	struct req *r = s->r;
+
+	s->r = NULL;
+	end(s);
+	if (r != NULL)
+		req_abort(r);
 }
 
 static void on_output(void *arg, uint64_t number, unsigned int stream, const uint8_t *p, size_t n)
@@ -371,7 +400,9 @@ static void on_output(void *arg, uint64_t number, unsigned int stream, const uin
 		return;
 	}
 	if (s->resumable) {
-		if (hold(s, number, stream, p, n) == 0 && s->r != NULL) {
+		if (s->held > AHEAD_MAX || hold(s, number, stream, p, n) < 0) {
+			cut(s);
+		} else if (s->r != NULL) {
 			send_held(s, s->last);
 			confirm(s);
 		}
@@ -440,8 +471,8 @@ static void on_failed(void *arg, const struct oneshot_failure *f)
 	if (r != NULL && !r->begun) {
 		s->r = NULL;
 		r->gone = NULL;
+		end(s); /* first: the connection's next request may have the same key */
 		ci_failure(r, f, &s->run.spec);
-		end(s);
 		return;
 	}
 	json_init(&j);
@@ -518,7 +549,7 @@ static void attach(struct ci_stream *s, struct req *r)
 	r->gone = on_gone;
 	r->drained = on_drained;
 	s->seen = last_seen(s, r);
-	if (!s->running)
+	if (!s->running && s->result == NULL)
 		return; /* its answer begins with the program */
 	begin_answer(s);
 	if (s->seen < s->confirmed) {
@@ -643,6 +674,8 @@ void ci_stream_run(struct req *r)
 		free(s);
 		return;
 	}
+	s->text = r->body;
+	r->body = NULL;
 	insert(r->g, s);
 	if (key.n == 0 || make_resumable(s) == 0)
 		s->o = oneshot_new(r->g, &s->run.spec, &ops, s);

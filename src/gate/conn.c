@@ -25,7 +25,8 @@
 
 enum {
 	IN_MAX = HTTP_HEAD_MAX + GATE_SCRATCH,
-	OUT_MAX = 16 * 1024 * 1024,
+	OUT_MAX = 1024 * 1024 * 1024,  /* of one whole answer */
+	STREAM_MAX = 16 * 1024 * 1024, /* of others; whoever stops at REQ_HIGH stays far below */
 	LINGER_US = 2 * 1000 * 1000,
 	READ_HEAD = 2048,
 };
@@ -151,6 +152,13 @@ static void set_state(struct conn *c, enum conn_state state, uint64_t timeout_us
 	c->deadline_us = timeout_us == 0 ? UINT64_MAX : c->g->loop.now_us + timeout_us;
 }
 
+/* Close it, but not now: whoever calls may be looking at the request. */
+static void hang_up(struct conn *c)
+{
+	c->peer_gone = true;
+	(void)shutdown(c->fd, SHUT_RDWR); /* comes back as an event */
+}
+
 /* When somebody has to look at this connection again. */
 static uint64_t due(const struct conn *c)
 {
@@ -173,14 +181,14 @@ static void update_timer(struct conn *c)
 	if (at == UINT64_MAX || (c->timer.place != 0 && c->timer.at_us <= at))
 		return;
 	if (timer_set(&c->g->loop, &c->timer, at, on_timer, c) < 0)
-		conn_close(c);
+		hang_up(c);
 }
 
 static void on_timer(void *arg)
 {
 	struct conn *c = arg;
 
-	if (due(c) > c->g->loop.now_us) {
+	if (!c->peer_gone && due(c) > c->g->loop.now_us) {
 		update_timer(c);
 		return;
 	}
@@ -190,18 +198,23 @@ static void on_timer(void *arg)
 
 static bool wants_input(const struct conn *c)
 {
-	return c->state == CONN_IDLE || c->state == CONN_HEAD || c->state == CONN_LINGER ||
+	/* Who takes no answers may not ask on. */
+	if (c->state == CONN_IDLE || c->state == CONN_HEAD)
+		return buf_len(&c->out) < REQ_HIGH;
+	return c->state == CONN_LINGER || c->state == CONN_RAW ||
 	       (c->state == CONN_BODY && !c->body_stalled);
 }
 
 static void update(struct conn *c)
 {
-	uint32_t events = EPOLLRDHUP;
+	uint32_t events = 0;
 
 	if (c->state == CONN_CLOSED)
 		return;
 	if (wants_input(c))
-		events |= EPOLLIN;
+		events |= EPOLLIN | EPOLLRDHUP;
+	else if (!c->close_after) /* behind the last answer, its leaving changes nothing */
+		events |= EPOLLRDHUP;
 	if (buf_len(&c->out) > 0)
 		events |= EPOLLOUT;
 	loop_change(&c->g->loop, &c->watch, events);
@@ -210,21 +223,23 @@ static void update(struct conn *c)
 
 /* --- sending ---------------------------------------------------------------------------------- */
 
-/* Send what there is. */
+/* Send what there is. What cannot be sent any more sets peer_gone. */
 static void flush(struct conn *c)
 {
-	while (c->state != CONN_CLOSED && buf_len(&c->out) > 0) {
+	while (c->state != CONN_CLOSED && !c->peer_gone && buf_len(&c->out) > 0) {
 		ssize_t n = transmit(c, buf_head(&c->out), buf_len(&c->out));
 
 		if (is_retry(n))
 			break;
 		if (n <= 0) {
-			conn_close(c);
+			c->peer_gone = true;
 			return;
 		}
 		buf_take(&c->out, (size_t)n);
 		c->sent_total += (uint64_t)n;
 		c->write_us = c->g->loop.now_us;
+		if (c->state == CONN_IDLE) /* from the end of the answer on */
+			set_state(c, CONN_IDLE, config_u64(&c->g->config, CONF_IDLE_TIMEOUT));
 	}
 }
 
@@ -254,6 +269,8 @@ static int queue(struct conn *c, const void *p, size_t n)
 
 static void linger(struct conn *c)
 {
+	if (c->tls != NULL)
+		tls_bye(c->tls);
 	(void)shutdown(c->fd, SHUT_WR);
 	buf_done(&c->in);
 	set_state(c, CONN_LINGER, LINGER_US);
@@ -369,7 +386,10 @@ int req_write(struct req *r, const void *p, size_t n)
 	if (n == 0 || r->head_only)
 		return 0;
 	r->body_bytes += n;
-	if (!r->chunked) {
+	if (r->length < 0 && buf_len(&c->out) + n > STREAM_MAX) {
+		c->peer_gone = true;
+		rc = -1;
+	} else if (!r->chunked) {
 		rc = queue(c, p, n);
 	} else {
 		int len = snprintf(size, sizeof(size), "%zx\r\n", n);
@@ -381,14 +401,31 @@ int req_write(struct req *r, const void *p, size_t n)
 			rc = queue(c, "\r\n", 2);
 	}
 	if (!c->in_progress) { /* from a box, the store or a timer: there is no one else to do it */
-		if (!c->peer_gone)
-			flush(c);
+		flush(c);
 		if (c->peer_gone)
-			conn_close(c);
+			hang_up(c);
 		update(c);
 	}
 	c->was_high = buf_len(&c->out) >= REQ_HIGH;
 	return rc;
+}
+
+void req_upgrade(struct req *r, const char *accept)
+{
+	struct conn *c = r->conn;
+	char head[256];
+	int n = snprintf(
+		head, sizeof(head),
+		"HTTP/1.1 101 Switching Protocols\r\nUpgrade: websocket\r\n"
+		"Connection: Upgrade\r\nSec-WebSocket-Accept: %s\r\nX-Request-Id: %s\r\n\r\n",
+		accept, r->id);
+
+	r->begun = true;
+	r->close = true;
+	r->status = 101;
+	r->length = -1;
+	(void)queue(c, head, (size_t)n);
+	set_state(c, CONN_RAW, 0);
 }
 
 size_t req_queued(const struct req *r)
@@ -735,6 +772,18 @@ static bool body_from_input(struct conn *c)
 	return n != 0 || c->state != CONN_BODY;
 }
 
+/* Bytes that came right behind the upgrade request. */
+static bool raw_from_input(struct conn *c)
+{
+	size_t n = buf_len(&c->in);
+
+	if (c->req->take_body == NULL)
+		return false;
+	(void)c->req->take_body(c->req, buf_head(&c->in), n);
+	buf_take(&c->in, n);
+	return true;
+}
+
 void req_body_more(struct req *r)
 {
 	struct conn *c = r->conn;
@@ -742,6 +791,7 @@ void req_body_more(struct req *r)
 	if (!c->body_stalled)
 		return;
 	c->body_stalled = false;
+	set_state(c, CONN_BODY, config_u64(&c->g->config, CONF_BODY_TIMEOUT));
 	if (!c->in_progress)
 		progress(c);
 }
@@ -803,6 +853,11 @@ static void read_some(struct conn *c)
 			return;
 		n = read_body(c);
 		break;
+	case CONN_RAW:
+		n = receive(c, c->g->scratch, GATE_SCRATCH);
+		if (n > 0 && c->req != NULL && c->req->take_body != NULL)
+			(void)c->req->take_body(c->req, c->g->scratch, (size_t)n);
+		break;
 	case CONN_LINGER:
 		n = receive(c, c->g->scratch, GATE_SCRATCH);
 		break;
@@ -831,6 +886,12 @@ static void progress(struct conn *c)
 			more = try_head(c);
 		else if (c->state == CONN_BODY && c->req != NULL)
 			more = body_from_input(c);
+		else if (c->state == CONN_RAW && c->req != NULL && buf_len(&c->in) > 0)
+			more = raw_from_input(c);
+		if (!more && c->tls != NULL && wants_input(c) && tls_pending(c->tls)) {
+			read_some(c);
+			more = true;
+		}
 		flush(c);
 	}
 	c->in_progress = false;
@@ -856,10 +917,7 @@ static void conn_event(void *arg, uint32_t events)
 	}
 	if ((events & (EPOLLIN | EPOLLRDHUP)) != 0) {
 		c->in_progress = true;
-		do
-			read_some(c);
-		while (c->tls != NULL && !c->peer_gone && wants_input(c) && tls_pending(c->tls) &&
-		       c->state != CONN_CLOSED);
+		read_some(c);
 		c->in_progress = false;
 	}
 	if ((events & EPOLLOUT) != 0)
@@ -923,5 +981,7 @@ void conns_drain(struct gate *g)
 		next = c->next;
 		if (c->state == CONN_IDLE && buf_len(&c->out) == 0)
 			conn_close(c);
+		else if (c->req != NULL && c->req->stop != NULL)
+			c->req->stop(c->req);
 	}
 }

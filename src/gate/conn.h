@@ -6,6 +6,7 @@
  *   HEAD     a head is coming in; header_timeout from its first byte, whatever comes in between
  *   BODY     a body is coming in; body_timeout between two pieces
  *   WORK     a handler has the request. Nothing is read; the other side's leaving is noticed
+ *   RAW      upgraded: bytes go to the handler as they come
  *   LINGER   the last answer was sent though the client may still be sending: read and drop for a moment, so
  *            that the answer is not destroyed by a reset
  *
@@ -20,7 +21,7 @@
 struct listener;
 struct tls;
 
-enum conn_state { CONN_IDLE, CONN_HEAD, CONN_BODY, CONN_WORK, CONN_LINGER, CONN_CLOSED };
+enum conn_state { CONN_IDLE, CONN_HEAD, CONN_BODY, CONN_WORK, CONN_RAW, CONN_LINGER, CONN_CLOSED };
 
 struct conn {
 	struct gate *g;

@@ -33,6 +33,7 @@ enum {
 /* Whom a token belongs to. Everything that a request makes is this tenant's. */
 struct tenant {
 	char name[GATE_TENANT];
+	unsigned int boxes; /* that it has, one-shots included */
 };
 
 struct token {
@@ -83,6 +84,7 @@ struct gate {
 	struct metrics metrics;
 	struct figures figures;
 
+	unsigned int counted_boxes;                 /* of all tenants */
 	struct tenant tenants[GATE_TOKENS_MAX + 1]; /* [0] is "local" */
 	unsigned int ntenants;
 	struct token tokens[GATE_TOKENS_MAX];
@@ -131,6 +133,9 @@ int auth_start(struct gate *g, struct err *e);
 int auth_check(struct req *r, bool open);
 /* The tenant of that name, or NULL. */
 const struct tenant *tenant_find(const struct gate *g, const char *name);
+/* Count a box of a tenant; false: it, or the server, has as many as it may. */
+bool quota_take(struct gate *g, const struct tenant *t);
+void quota_give(struct gate *g, const struct tenant *t);
 
 /* --- audit.c --- */
 

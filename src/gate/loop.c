@@ -16,10 +16,16 @@ int loop_init(struct loop *l)
 
 /* --- descriptors ------------------------------------------------------------------------------ */
 
+/* A hang-up of a descriptor that is paused would otherwise come every turn. */
+static uint32_t mask(uint32_t events)
+{
+	return events != 0 ? events : EPOLLET;
+}
+
 int loop_watch(struct loop *l, struct watch *w, int fd, uint32_t events,
 	       void (*fn)(void *arg, uint32_t events), void *arg)
 {
-	struct epoll_event e = { .events = events, .data.ptr = w };
+	struct epoll_event e = { .events = mask(events), .data.ptr = w };
 
 	if (epoll_ctl(l->epoll_fd, EPOLL_CTL_ADD, fd, &e) < 0)
 		return -errno;
@@ -29,7 +35,7 @@ int loop_watch(struct loop *l, struct watch *w, int fd, uint32_t events,
 
 void loop_change(struct loop *l, struct watch *w, uint32_t events)
 {
-	struct epoll_event e = { .events = events, .data.ptr = w };
+	struct epoll_event e = { .events = mask(events), .data.ptr = w };
 
 	if (w->fn == NULL || w->events == events)
 		return;

@@ -47,8 +47,8 @@ struct loop {
 /* 0 or -errno. */
 int loop_init(struct loop *l);
 
-/* Watch a descriptor (not owned). Events may be 0: errors and hang-ups are reported all the same.
- * 0 or -errno. */
+/* Watch a descriptor (not owned). Events may be 0: errors and hang-ups are reported all the same,
+ * once each. 0 or -errno. */
 int loop_watch(struct loop *l, struct watch *w, int fd, uint32_t events,
 	       void (*fn)(void *arg, uint32_t events), void *arg);
 void loop_change(struct loop *l, struct watch *w, uint32_t events);

@@ -53,6 +53,7 @@ struct oneshot {
 	struct gjob program; /* its end stays unacknowledged until the owner has delivered it */
 	struct gjob job;     /* a file or a listing under way */
 	uint64_t born_us;
+	bool counted; /* against max_boxes */
 	bool told, ended, adopted, limit_told;
 	size_t at; /* file that is being fetched */
 	struct stage stage;
@@ -108,6 +109,8 @@ static void box_ended(void *arg, const struct box_figures *f)
 		audit(o->g, "limit_hit", NULL, "limit", "memory", "tenant", o->spec.tenant->name,
 		      NULL);
 	}
+	if (o->counted)
+		quota_give(o->g, o->spec.tenant);
 	admit_done(&o->ticket);
 	loop_defer(&o->g->loop, &o->deferred, oneshot_free, o);
 }
@@ -117,6 +120,8 @@ void oneshot_end(struct oneshot *o)
 	if (o->ended)
 		return;
 	o->ended = true;
+	if (o->phase == PHASE_RECORD)
+		keeper_forget(&o->g->keeper, o);
 	o->phase = PHASE_DONE;
 	stage_end(&o->stage);
 	if (o->uploading)
@@ -552,7 +557,8 @@ static void on_recorded(void *arg, struct chan_msg *m, const struct err *e)
 		return;
 	}
 	chan_msg_close(m);
-	start_run(o);
+	if (!o->told)
+		start_run(o);
 }
 
 static void save_record(struct oneshot *o)
@@ -671,6 +677,13 @@ static void on_turn(void *arg)
 		fail(o, 503, ONESHOT_AUDIT, "the audit file cannot be written");
 		return;
 	}
+	o->counted = quota_take(o->g, o->spec.tenant);
+	if (!o->counted) {
+		metrics_rejected(&o->g->metrics, o->spec.operation, REJECT_QUOTA);
+		fail(o, 503, ONESHOT_NO_BOX,
+		     "quota_exceeded: there are as many boxes as there may be");
+		return;
+	}
 	o->box = gbox_new(o->g, &o->spec.box, &box_ops, o, &e);
 	if (o->box == NULL)
 		on_failed(o, &e);
@@ -725,6 +738,7 @@ struct oneshot *oneshot_resume(struct gate *g, const struct box_info *info, cons
 	if (o == NULL)
 		return NULL;
 	o->adopted = true;
+	o->counted = quota_take(g, spec->tenant);
 	o->phase = PHASE_BOX;
 	if (load_before(o, record, n) == 0)
 		o->box = gbox_adopt(g, info, &box_ops, o, &e);

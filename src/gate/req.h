@@ -31,6 +31,7 @@ enum route_flags {
 	ROUTE_OPEN = 1u << 0,   /* needs neither token nor a matching Host */
 	ROUTE_QUIET = 1u << 1,  /* logged at debug level only */
 	ROUTE_HIDDEN = 1u << 2, /* not part of the API's description */
+	ROUTE_WS = 1u << 3, /* a WebSocket: anything but an upgrade is refused; ?token= is taken */
 };
 
 struct route {
@@ -68,6 +69,8 @@ struct req {
 	void *work;
 	void (*gone)(struct req *r);
 	void (*drained)(struct req *r); /* less than REQ_LOW bytes wait to be sent */
+	void (*stop)(
+		struct req *r); /* the server stops: come to an end (what has none by itself) */
 	/* BODY_STREAM: take from p; how many bytes were taken, or -1 after an answer was given. Fewer than n
 	 * stops reading until req_body_more(). */
 	ptrdiff_t (*take_body)(struct req *r, const char *p, size_t n);
@@ -91,7 +94,7 @@ void req_header(struct req *r, const char *name, const char *fmt, ...)
 /* Begin an answer of `length` bytes, or of unknown length (-1). */
 void req_begin(struct req *r, int status, const char *type, int64_t length);
 /* Queue bytes of the body. -1: there is no memory for them, and the connection is being closed; the handler
- * goes on as usual and hears of it by gone(). */
+ * goes on as usual and hears of it by gone(), never before this returns. */
 int req_write(struct req *r, const void *p, size_t n);
 /* How many bytes wait to be sent; a producer stops at REQ_HIGH and waits for drained(). */
 size_t req_queued(const struct req *r);
@@ -111,6 +114,10 @@ void req_json(struct req *r, int status, struct json *j);
 /* Refuse in the shape of the route. code and field are for our own shape; field may be NULL. */
 void req_refuse(struct req *r, int status, const char *code, const char *field, const char *fmt,
 		...) __attribute__((format(printf, 5, 6)));
+
+/* Switch to the WebSocket protocol: from here on take_body() gets every byte that comes, and must take it; req_write()
+ * sends bytes as they are. req_end() closes. */
+void req_upgrade(struct req *r, const char *accept);
 
 /* Room for more of the body. */
 void req_body_more(struct req *r);

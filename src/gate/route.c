@@ -138,6 +138,7 @@ int route_find(struct req *r)
 	struct http_refusal why;
 
 	take_trace(r);
+	r->head_only = http_slice_is(r->head.method, "HEAD");
 	if (http_target_parse(r->head.target, &r->target, &why) < 0) {
 		r->close = true;
 		req_refuse(r, why.status, "malformed_request", NULL, "%s", why.why);
@@ -149,10 +150,14 @@ int route_find(struct req *r)
 			if (is_method(r, routes[i].method))
 				found = &routes[i];
 		}
-	r->head_only = http_slice_is(r->head.method, "HEAD");
 	/* Who may not ask does not learn what there is. */
 	r->route = found;
 	if (auth_check(r, found != NULL && (found->flags & ROUTE_OPEN) != 0) < 0)
 		return -1;
+	if (found != NULL && (found->flags & ROUTE_WS) != 0 && !r->head.upgrade_websocket) {
+		req_header(r, "Upgrade", "websocket");
+		req_refuse(r, 426, "upgrade_required", NULL, "this is a WebSocket");
+		return -1;
+	}
 	return found == NULL ? refuse_route(r, other) : 0;
 }

@@ -154,6 +154,9 @@ static void put_ended(void *arg, const struct job_exit *x, uint64_t number)
 
 	gjob_ack(&s->job, number);
 	close_pipe(s);
+	if (s->asked) /* it ended without its content, which must not be taken for the next one's */
+		store_forget(&s->g->store, s);
+	s->asked = false;
 	if (x->how == JOB_EXITED && x->code == 0) {
 		s->at++;
 		next(s);
@@ -176,6 +179,7 @@ static void on_content(void *arg, struct chan_msg *m, const struct store_failure
 {
 	struct stage *s = arg;
 
+	s->asked = false;
 	if (m == NULL || m->nfds != 1) {
 		if (m != NULL)
 			chan_msg_close(m);
@@ -208,9 +212,8 @@ static int ask_content(struct stage *s, const struct stage_file *f)
 	n = store_get_encode(&get, body, sizeof(body));
 	if (n < 0)
 		return -EINVAL;
-	return store_ask(&s->g->store, STORE_OP_GET, body, (size_t)n, -1, on_content, s) < 0
-		       ? -EBUSY
-		       : 0;
+	s->asked = store_ask(&s->g->store, STORE_OP_GET, body, (size_t)n, -1, on_content, s) >= 0;
+	return s->asked ? 0 : -EBUSY;
 }
 
 static void next(struct stage *s)

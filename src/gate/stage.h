@@ -36,8 +36,8 @@ struct stage {
 	void *arg;
 	struct gbox *box;
 	struct gjob job;
-	bool over;
-	int pipe_fd; /* a content on its way from the store */
+	bool over, asked; /* asked: the store was, for a content */
+	int pipe_fd;      /* a content on its way from the store */
 	struct watch pipe;
 	char *pump;
 	size_t pump_at, pump_len;

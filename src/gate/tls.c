@@ -149,5 +149,13 @@ ssize_t tls_send(struct tls *t, const void *p, size_t n, uint32_t *want)
 
 int tls_pending(const struct tls *t)
 {
-	return SSL_has_pending(t->ssl);
+	/* Not SSL_has_pending(): that counts half a record, which reading does not change. */
+	return SSL_pending(t->ssl) > 0;
+}
+
+void tls_bye(struct tls *t)
+{
+	if (SSL_is_init_finished(t->ssl))
+		(void)SSL_shutdown(t->ssl);
+	ERR_clear_error();
 }

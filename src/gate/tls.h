@@ -26,3 +26,5 @@ ssize_t tls_recv(struct tls *t, void *p, size_t n, uint32_t *want);
 ssize_t tls_send(struct tls *t, const void *p, size_t n, uint32_t *want);
 /* Whether bytes wait in the library that no event will announce. */
 int tls_pending(const struct tls *t);
+/* Say that nothing more will be sent. */
+void tls_bye(struct tls *t);

@@ -135,7 +135,7 @@ void trial_wait(struct gate *g, struct req *r, void (*answer)(struct req *r))
 {
 	struct trial *t = &g->trial;
 
-	if (t->nwaiting == TRIAL_WAITERS) { /* the last one must do */
+	if (t->nwaiting == TRIAL_WAITERS || g->stopping) { /* the last one must do */
 		answer(r);
 		return;
 	}

@@ -25,5 +25,5 @@ struct trial {
 
 /* Begin the first trial, and one every health_check_interval. */
 void trial_start(struct gate *g);
-/* Answer this request by `answer` when a fresh trial is over. */
+/* Answer this request by `answer` when a fresh trial is over, or at once when there can be none. */
 void trial_wait(struct gate *g, struct req *r, void (*answer)(struct req *r));

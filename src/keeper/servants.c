@@ -23,6 +23,7 @@
 #include <stdio.h>
 #include <string.h>
 #include <sys/epoll.h>
+#include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
@@ -33,6 +34,8 @@ enum {
 	FIRST_PASS_FD = 5,
 	HIGH_FD = 512, /* where descriptors are parked while the low ones are laid out */
 	RETRY_US = 100 * 1000,
+	LIVED_US = 1000 * 1000,          /* who ended earlier is not followed at once */
+	ANSWERS_BYTES = 8 * 1024 * 1024, /* that wait for a busy gate: about one of every box */
 };
 
 /* --- arguments -------------------------------------------------------------------------------- */
@@ -140,7 +143,9 @@ static void own_directories(const struct servant *s, uint32_t id)
 	for (unsigned int i = 0; i < s->npass; i++) {
 		struct stat st;
 
-		if (fstat(s->pass[i], &st) == 0 && S_ISDIR(st.st_mode) && st.st_uid != id)
+		/* Where everybody may write, so may the store; and it is everybody's. */
+		if (fstat(s->pass[i], &st) == 0 && S_ISDIR(st.st_mode) && st.st_uid != id &&
+		    (st.st_mode & S_IWOTH) == 0)
 			(void)!fchown(s->pass[i], id, id);
 	}
 }
@@ -149,6 +154,7 @@ static int start_pair(struct keeper *k)
 {
 	struct server *s = &k->server;
 	own_fd gate_end = -1, store_end = -1, peer0 = -1, peer1 = -1;
+	const int bytes = ANSWERS_BYTES;
 	uint32_t gate_id, store_id;
 	int pair[2], r = chan_pair(pair);
 
@@ -156,6 +162,8 @@ static int start_pair(struct keeper *k)
 		return r;
 	k->gate_fd = pair[0];
 	gate_end = pair[1];
+	if (setsockopt(k->gate_fd, SOL_SOCKET, SO_SNDBUFFORCE, &bytes, sizeof(bytes)) < 0)
+		(void)setsockopt(k->gate_fd, SOL_SOCKET, SO_SNDBUF, &bytes, sizeof(bytes));
 	r = chan_pair(pair);
 	if (r < 0)
 		return r;
@@ -207,6 +215,8 @@ uint64_t server_turn(struct keeper *k)
 {
 	struct server *s = &k->server;
 
+	if (k->gate_gone) /* also one that broke the protocol and has not noticed */
+		end_servant(&s->gate);
 	if (!s->on || s->ending || s->gate.pid > 0 || s->store.pid > 0)
 		return UINT64_MAX;
 	if (s->start_us > clock_us())
@@ -240,9 +250,36 @@ static void tell_lost(struct keeper *k, const char *role, int status)
 	tell(k, SUPERVISE_LOST, body, m.len);
 }
 
+static void end_everything(struct keeper *k)
+{
+	k->server.ending = true;
+	end_servant(&k->server.gate);
+	end_servant(&k->server.store);
+	keeper_drop_gate(k);
+	for (unsigned int i = 0; i < k->nboxes; i++)
+		if (k->boxes[i].state != BOX_FREE) {
+			k->boxes[i].asked_to_end = true;
+			box_end(k, &k->boxes[i]);
+		}
+}
+
+static void give_up(struct keeper *k)
+{
+	uint8_t body[ERR_TEXT + ERR_HINT + 32];
+	struct err e;
+	ptrdiff_t n;
+
+	(void)err_set(&e, ERR_SYS, 0, "the gate ended %d times before it could serve", STARTS_MAX);
+	n = failed_encode(&e, body, sizeof(body));
+	if (n > 0)
+		tell(k, REPLY_FAILED, body, (size_t)n);
+	end_everything(k);
+}
+
 void server_reaped(struct keeper *k, pid_t pid, int status)
 {
 	struct server *s = &k->server;
+	uint64_t now = clock_us();
 	bool gate = pid == s->gate.pid, first = s->gate.pid > 0 && s->store.pid > 0;
 
 	if (!s->on || (!gate && pid != s->store.pid))
@@ -259,37 +296,11 @@ void server_reaped(struct keeper *k, pid_t pid, int status)
 	/* The first of the pair is the one that has a reason. */
 	tell_lost(k, gate ? "gate" : "store", status);
 	s->restarts++;
-	s->start_us = clock_us();
-	if (s->serving) {
+	s->start_us = now + (s->serving && now - s->start_us > LIVED_US ? 0 : RETRY_US);
+	if (s->serving)
 		s->failures = 0;
-		return;
-	}
-	s->start_us += RETRY_US;
-	if (++s->failures == STARTS_MAX) {
-		struct err e;
-
-		(void)err_set(&e, ERR_SYS, 0, "the gate ended %d times before it could serve",
-			      STARTS_MAX);
-		k->gate_fd = s->sup_fd; /* request 0: the start itself failed */
-		k->gate_gone = false;
-		ops_failed(k, 0, &e);
-		k->gate_fd = -1;
-		k->gate_gone = true;
-		s->ending = true;
-	}
-}
-
-static void end_everything(struct keeper *k)
-{
-	k->server.ending = true;
-	end_servant(&k->server.gate);
-	end_servant(&k->server.store);
-	keeper_drop_gate(k);
-	for (unsigned int i = 0; i < k->nboxes; i++)
-		if (k->boxes[i].state != BOX_FREE) {
-			k->boxes[i].asked_to_end = true;
-			box_end(k, &k->boxes[i]);
-		}
+	else if (++s->failures == STARTS_MAX)
+		give_up(k);
 }
 
 bool server_is_over(const struct keeper *k)

@@ -7,7 +7,7 @@ import re
 import pytest
 
 from conftest import ROOT
-from server import mark, needs_root, serve, shared, until, waiting  # noqa: F401
+from server import mark, needs_root, serve, shared, tokens_variable, until, waiting  # noqa: F401
 
 pytestmark = needs_root
 
@@ -261,3 +261,32 @@ def test_ready_is_not_said_too_early(serve):
     status, body = server.call("GET", "/ready")
     assert status in (200, 503) and body["version"] == "0.4.4"
     assert server.execute("print(1)", timeout_ms=60000)["stdout"] == "1\n"
+
+
+def test_as_many_boxes_as_there_may_be(serve):
+    """Sessions count, idle or not; one-shots too. What is over is refused before anything is made."""
+    server = serve(max_boxes=2)
+    names = []
+    for _ in range(2):
+        status, answer = server.call("POST", "/v1/sessions", {})
+        assert status == 201
+        names.append(answer["session_id"])
+    for path, body in (("/v1/sessions", {}), ("/v1/execute", {"code": "1"}), ("/v1/execute/stream", {"code": "1"})):
+        status, headers, text = server.request("POST", path, body)
+        assert status == 503 and "quota_exceeded" in json.loads(text)["detail"] and int(headers["Retry-After"]) > 0
+    assert server.request("DELETE", f"/v1/sessions/{names[0]}")[0] == 204
+    assert server.execute("print(1)")["stdout"] == "1\n"
+    server.kill_gate()
+    until(lambda: server.request("POST", "/v1/execute", {"code": "1"})[0] == 200, "one is free after a gate died, too")
+    assert server.request("DELETE", f"/v1/sessions/{names[1]}")[0] == 204
+
+
+def test_one_tenant_cannot_use_up_the_boxes_of_another(serve):
+    tokens = {"one": "token-of-tenant-one-12", "two": "token-of-tenant-two-12"}
+    server = serve(env=tokens_variable(tokens), max_boxes_per_tenant=1)
+    bearer = {name: {"Authorization": f"Bearer {token}"} for name, token in tokens.items()}
+    status, answer = server.call("POST", "/v1/sessions", {}, bearer["one"])
+    assert status == 201
+    assert server.request("POST", "/v1/execute", {"code": "1"}, bearer["one"])[0] == 503
+    assert server.request("POST", "/v1/execute", {"code": "1"}, bearer["two"])[0] == 200
+    assert server.request("DELETE", f"/v1/sessions/{answer['session_id']}", headers=bearer["one"])[0] == 204

@@ -119,7 +119,7 @@ TEST(config_table_defaults_are_within_bounds)
 		if (!is_list(row) && strncmp(row->def, "STATE_DIR", 9) != 0)
 			CHECK_STR(v->text, row->def);
 	}
-	CHECK_STR(config_str(&c, CONF_AUDIT_FILE), "/var/lib/glovebox/audit.jsonl");
+	CHECK_STR(config_str(&c, CONF_AUDIT_FILE), "/var/lib/glovebox/audit/audit.jsonl");
 	CHECK_STR(config_str(&c, CONF_FILE_STORAGE_DIR), "/var/lib/glovebox/files");
 	config_done(&c);
 }
@@ -742,7 +742,8 @@ TEST(config_derived_paths_follow_the_state_dir)
 	config_done(&c);
 	CHECK_EQ_INT(conf_set_defaults(&c, &e), 0);
 	CHECK_EQ_INT(conf_set_derived(&c, 1000, plain(WORDS("HOME=/home/u")), &e), 0);
-	CHECK_STR(config_str(&c, CONF_AUDIT_FILE), "/home/u/.local/state/glovebox/audit.jsonl");
+	CHECK_STR(config_str(&c, CONF_AUDIT_FILE),
+		  "/home/u/.local/state/glovebox/audit/audit.jsonl");
 	config_done(&c);
 	CHECK_EQ_INT(conf_set_defaults(&c, &e), 0);
 	CHECK_EQ_INT(conf_set_derived(&c, 1000, plain(WORDS()), &e), -1);
