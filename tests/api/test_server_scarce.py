@@ -171,7 +171,7 @@ def audit_events(path):
 
 def test_an_audit_that_cannot_be_written_refuses(serve, disk):
     """What nobody may know of is not done: executions and sessions; the rest goes on."""
-    server = serve(audit_file=disk.path / "audit.jsonl", audit_on_error="refuse")
+    server = serve(audit_file=disk.path / "audit" / "audit.jsonl", audit_on_error="refuse")
     assert works(server)
     disk.fill()
     refused = False
@@ -189,16 +189,16 @@ def test_an_audit_that_cannot_be_written_refuses(serve, disk):
         assert server.request("POST", "/v1/execute/stream", {"code": "1"})[0] == 503
         assert server.request("POST", "/v1/sessions", {})[0] == 503
     assert server.request("GET", "/health")[0] == 200 and server.request("GET", "/v1/files")[0] == 200
-    audit_events(disk.path / "audit.jsonl")
+    audit_events(disk.path / "audit" / "audit.jsonl")
     disk.free()
     until(lambda: works(server), "with room for the audit programs run again")
-    until(lambda: len(audit_events(disk.path / "audit.jsonl")) > 0, "and are written down")
+    until(lambda: len(audit_events(disk.path / "audit" / "audit.jsonl")) > 0, "and are written down")
     lost = re.search(r"^glovebox_audit_lost_total (\d+)", server.request("GET", "/metrics")[2].decode(), re.M)
     assert int(lost[1]) > 0, "what could not be written is counted"
 
 
 def test_an_audit_that_cannot_be_written_is_counted(serve, disk):
-    server = serve(audit_file=disk.path / "audit.jsonl", audit_on_error="continue")
+    server = serve(audit_file=disk.path / "audit" / "audit.jsonl", audit_on_error="continue")
     assert works(server)
     disk.fill()
 
@@ -207,9 +207,9 @@ def test_an_audit_that_cannot_be_written_is_counted(serve, disk):
         return int(re.search(r"^glovebox_audit_lost_total (\d+)", server.request("GET", "/metrics")[2].decode(), re.M)[1])
 
     until(lost, "lines are lost, and counted")
-    before = len(audit_events(disk.path / "audit.jsonl"))
+    before = len(audit_events(disk.path / "audit" / "audit.jsonl"))
     disk.free()
-    until(lambda: works(server) and len(audit_events(disk.path / "audit.jsonl")) > before, "and are written again when there is room")
+    until(lambda: works(server) and len(audit_events(disk.path / "audit" / "audit.jsonl")) > before, "and are written again when there is room")
 
 
 def test_a_start_on_a_full_disk(serve, disk):

@@ -1,12 +1,19 @@
 # SPDX-License-Identifier: Apache-2.0
 """The tools that judge everything else: do they see what they are there to see?"""
+import json
 import os
 import pathlib
+import re
 import shutil
+import signal
 import subprocess
 import textwrap
+import urllib.request
 
 import pytest
+
+from conftest import program_path
+from server import START_S, STOP_S, environment, needs_root
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent.parent
 
@@ -37,9 +44,9 @@ def fake_apt(tmp_path):
         (bin_dir / name).write_text(f"#!/bin/sh\n{body}\n")
         (bin_dir / name).chmod(0o755)
 
-    def deps(*sections, installed=()):
-        env = {"PATH": f"{bin_dir}:/usr/bin:/bin", "FAKE_INSTALLED": " ".join(installed)}
-        return tool("tools/deps", *sections, env=env), log.read_text()
+    def deps(*sections, installed=(), command="tools/deps", **env):
+        env |= {"PATH": f"{bin_dir}:/usr/bin:/bin", "FAKE_INSTALLED": " ".join(installed)}
+        return tool(command, *sections, env=env), log.read_text()
 
     return deps
 
@@ -87,6 +94,174 @@ def test_deps_without_apt_says_what_to_do(tmp_path):
     assert "GLOVEBOX_DEPS=skip" in done.stderr
     assert tool("tools/deps", "build",
                 env={"PATH": str(tmp_path), "GLOVEBOX_DEPS": "skip"}).returncode == 0
+
+
+# --- make run ------------------------------------------------------------------------------------------------
+
+
+def serving(command, **env):
+    """A server that is to say one line, as (process, that line)."""
+    process = subprocess.Popen([str(word) for word in command], cwd=ROOT, env=environment(env), stdin=subprocess.DEVNULL,
+                               stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    return process, process.stdout.readline()
+
+
+def ended(process):
+    """(exit status, the rest of standard output, standard error) after SIGTERM."""
+    process.send_signal(signal.SIGTERM)
+    out, err = process.communicate(timeout=STOP_S)
+    return process.returncode, out, err
+
+
+def test_run_tells_its_phases_and_becomes_the_server(glovebox, tmp_path):
+    process, line = serving(["tools/run", "--listen", "127.0.0.1:0", "--state-dir", tmp_path / "state"],
+                            GLOVEBOX_DEPS="skip", B=str(glovebox.parent))
+    status, rest, said = ended(process)
+    assert re.fullmatch(r"listening on http://127\.0\.0\.1:[0-9]+\n", line), said
+    assert (status, rest) == (0, ""), said
+    assert re.findall(r"^(packages|configure|build|start) +[0-9]+\.[0-9] s", said, re.M) == \
+        ["packages", "configure", "build", "start"]
+
+
+def test_run_asks_for_packages_once_and_says_why(fake_apt):
+    done, log = fake_apt(command="tools/run", B="/nonexistent/build", MESON="/bin/false")
+    assert done.returncode != 0 and done.stdout == "", "a phase that fails is the last one"
+    assert done.stderr.count("Installing Debian packages") == 1 and "static init" in done.stderr
+    assert len([line for line in log.splitlines() if " install " in line]) == 1
+    assert re.findall(r"^(\w+) +[0-9]", done.stderr, re.M) == ["packages"]
+
+
+def test_make_run_passes_its_arguments_on():
+    done = tool("make", "-n", "run", "B=elsewhere", "ARGS=--listen 127.0.0.1:9000 --no-auth")
+    assert done.returncode == 0, done.stderr
+    assert "B='elsewhere'" in done.stdout
+    assert done.stdout.rstrip().endswith("tools/run --listen 127.0.0.1:9000 --no-auth")
+
+
+# --- installation --------------------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def install(tmp_path_factory):
+    """install(): `meson install` below a directory of its own, once more with every call. Returns that directory."""
+    build, dest = program_path().parent, tmp_path_factory.mktemp("dest")
+    if not os.access(build / "meson-logs", os.W_OK):
+        pytest.skip("the build tree is somebody else's")
+
+    def call():
+        done = tool("meson", "install", "-C", build, "--no-rebuild", env={**os.environ, "DESTDIR": str(dest)})
+        assert done.returncode == 0, done.stdout + done.stderr
+        return dest
+
+    call()
+    return call
+
+
+def below(dest, pattern):
+    """The one file there that ends in this path."""
+    found = [path for path in dest.rglob(pathlib.PurePath(pattern).name) if path.match(pattern)]
+    assert len(found) == 1, found
+    return found[0]
+
+
+def test_what_is_installed(install):
+    dest = install()
+    for program in ("bin/glovebox", "libexec/glovebox/glovebox-gate"):
+        assert os.access(below(dest, program), os.X_OK)
+    link = below(dest, "bin/code-interpreter-api")
+    assert link.is_symlink() and os.readlink(link) == "glovebox"
+    for path in ("systemd/system/glovebox.service", "glovebox/glovebox.conf", "apparmor.d/glovebox"):
+        assert below(dest, path).stat().st_mode & 0o777 == 0o644
+
+
+def test_the_unit_starts_what_is_installed(install):
+    dest = install()
+    text = below(dest, "glovebox.service").read_text()
+    options = [line.split("=", 1) for line in text.splitlines() if line and line[0] not in "#["]
+    words = dict(options)["ExecStart"].split()
+    assert words[1:3] == ["serve", "--config"]
+    for path in (words[0], words[3]):
+        assert (dest / path.lstrip("/")).is_file()
+    expected = {"Type": "notify", "Delegate": "yes", "KillMode": "mixed", "Restart": "on-failure", "StateDirectory": "glovebox",
+                "OOMPolicy": "continue"}
+    assert {name: value for name, value in options if name in expected} == expected
+    assert "@" not in text
+    # Boxes would inherit these, see the unit.
+    assert not {"NoNewPrivileges", "SystemCallFilter", "RestrictNamespaces", "ProtectKernelTunables"} & set(dict(options))
+
+
+@pytest.mark.skipif(not shutil.which("systemd-analyze"), reason="no systemd-analyze here")
+def test_systemd_understands_the_unit(install, glovebox, tmp_path):
+    text = below(install(), "glovebox.service").read_text()
+    unit = tmp_path / "glovebox.service"
+    unit.write_text(re.sub(r"^ExecStart=\S+", f"ExecStart={glovebox}", text, flags=re.M))
+    done = tool("systemd-analyze", "verify", unit)
+    assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
+
+
+def test_installing_again_keeps_the_configuration(install):
+    conf = below(install(), "glovebox/glovebox.conf")
+    kept = conf.read_text()
+    conf.write_text("log_level = debug\n")
+    install()
+    assert conf.read_text() == "log_level = debug\n"
+    conf.write_text(kept)
+
+
+def test_with_prefix_usr_the_system_finds_it(tmp_path):
+    done = tool("meson", "setup", "--prefix=/usr", tmp_path)
+    assert done.returncode == 0, done.stdout + done.stderr
+    names = json.loads(tool("meson", "introspect", "--installed", tmp_path).stdout).values()
+    assert {"/usr/bin/glovebox", "/etc/apparmor.d/glovebox"} <= set(names)
+    assert [name for name in names if re.fullmatch("(/usr)?/lib/systemd/system/glovebox.service", name)]
+    unit = (tmp_path / "packaging" / "glovebox.service").read_text()
+    assert "\nExecStart=/usr/bin/glovebox serve --config /etc/glovebox/glovebox.conf\n" in unit
+
+
+def dump(run, *words):
+    done = run("serve", "--dump-config", *words, env=environment({"HOME": "/root"}))
+    assert done.returncode == 0, done.stderr
+    return done.stdout.decode()
+
+
+def test_the_sample_configuration_changes_nothing_and_shows_the_defaults(run, tmp_path):
+    sample = (ROOT / "packaging" / "glovebox.conf").read_text()
+    assert dump(run, "--config", ROOT / "packaging" / "glovebox.conf") == dump(run)
+    tokens = tmp_path / "tokens"
+    tokens.write_text("0123456789abcdef\n")
+    tokens.chmod(0o600)
+    (tmp_path / "conf").write_text(re.sub(r"^#(\w+ = )", r"\1", sample, flags=re.M).replace("/etc/glovebox/tokens", str(tokens)))
+    defaults = dict(re.findall(r"^(\w+) = (.+)$", dump(run), re.M))
+    filled = dict(re.findall(r"^(\w+) = (.+)$", dump(run, "--config", tmp_path / "conf"), re.M))
+    shown = re.findall(r"^#(\w+) = ", sample, re.M)
+    assert len(shown) > 10
+    for key in set(shown) & set(defaults) - {"listen"}:
+        assert filled[key] == defaults[key], key
+
+
+@needs_root
+def test_code_interpreter_api_serves(glovebox, tmp_path):
+    link = tmp_path / "code-interpreter-api"
+    link.symlink_to(glovebox)
+    process, line = serving([link], PORT="0", GLOVEBOX_STATE_DIR=str(tmp_path / "state"))
+    try:
+        assert re.fullmatch(r"listening on http://127\.0\.0\.1:[0-9]+\n", line), "this machine only, unless HOST says so"
+        request = urllib.request.Request(f"{line.split()[-1]}/v1/execute", b'{"code": "6 * 7"}',
+                                         {"Content-Type": "application/json"})
+        with urllib.request.urlopen(request, timeout=START_S) as answer:
+            assert json.load(answer)["stdout"] == "42\n"
+    finally:
+        status, rest, said = ended(process)
+    assert (status, rest) == (0, ""), said
+
+
+def test_code_interpreter_api_is_nothing_but_a_server(glovebox, tmp_path):
+    link = tmp_path / "code-interpreter-api"
+    link.symlink_to(glovebox)
+    done = tool(link, "run", "-", env=environment())
+    assert done.returncode == 125 and "unexpected argument 'run'" in done.stderr
+    done = tool(link, env=environment({"HOST": "0.0.0.0", "GLOVEBOX_STATE_DIR": str(tmp_path / "state")}))
+    assert done.returncode == 125 and "needs a token" in done.stderr
 
 
 # --- house rules ---------------------------------------------------------------------------------------------
