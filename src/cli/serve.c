@@ -30,6 +30,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/resource.h>
 #include <sys/signalfd.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
@@ -493,8 +494,26 @@ static void say_start(const struct supervisor *s)
 		say("warning: no_auth lets everybody in who can connect");
 }
 
+/* What we hold, and what the keeper needs to lay out the descriptors of the others. */
+static int check_descriptors(struct err *e)
+{
+	enum { NEEDED = 256 };
+	struct rlimit l;
+
+	if (getrlimit(RLIMIT_NOFILE, &l) == 0 && l.rlim_max < NEEDED)
+		return err_set(e, ERR_INPUT, 0,
+			       "at most %llu files may be open, at least %d are needed",
+			       (unsigned long long)l.rlim_max, NEEDED);
+	l.rlim_cur = l.rlim_max;
+	(void)setrlimit(RLIMIT_NOFILE, &l);
+	return 0;
+}
+
 static int start(struct supervisor *s, struct err *e)
 {
+	(void)umask(022); /* ours, not that of whoever starts us: directories must be usable */
+	if (check_descriptors(e) < 0)
+		return -1;
 	if (open_gate(&s->exec_fd, e) < 0 || make_config_fd(&s->config, &s->config_fd, e) < 0 ||
 	    open_pem(&s->config, CONF_TLS_CERT, &s->cert_fd, e) < 0 ||
 	    open_pem(&s->config, CONF_TLS_KEY, &s->key_fd, e) < 0 || open_directories(s, e) < 0 ||

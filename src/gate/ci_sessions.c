@@ -216,7 +216,8 @@ static void on_ready(void *arg, struct gbox *b)
 		return;
 	}
 	metrics_box(&s->g->metrics, b->info.setup_us);
-	audit(s->g, "box_made", s->r, "tenant", s->tenant->name, "for", "session", NULL);
+	audit(s->g, "box_made", s->r, "tenant", s->tenant->name, "for", "session", "session", s->id,
+	      "policy", "network none", NULL);
 	stage_run(&s->stage, b);
 }
 
@@ -570,6 +571,11 @@ static void bash_turn(void *arg)
 		bash_lost(b);
 		return;
 	}
+	if (!audit_allows(b->s->g)) {
+		bash_failed(b, EIO, "the audit file cannot be written");
+		return;
+	}
+	audit(b->s->g, "command", b->r, "tenant", b->s->tenant->name, "session", b->s->id, NULL);
 	r = gjob_start(b->s->box, &b->job, 0, &spec, &ops, b);
 	if (r == -E2BIG) {
 		struct req *req = b->r;

@@ -63,7 +63,9 @@ struct ci_stream {
 	size_t held;        /* bytes */
 	uint64_t confirmed; /* frames up to this number are not held any more */
 	uint64_t seen;      /* what the client says it has */
-	char *result;       /* the last event without its id, when there is one */
+	uint64_t
+		told; /* the last that this connection was sent; the first frame, STARTED, is for us */
+	char *result; /* the last event without its id, when there is one */
 	size_t result_len;
 	uint64_t result_number, result_end;
 	uint64_t moved, moved_us; /* how far the client has come with it, since when */
@@ -304,8 +306,29 @@ static void confirm(struct ci_stream *s)
 	watch_confirm(s);
 }
 
+static void send_gap(struct ci_stream *s, uint64_t from, uint64_t to)
+{
+	char text[96];
+	int n = snprintf(text, sizeof(text), "event: gap\ndata: {\"from\":%llu,\"to\":%llu}\n\n",
+			 (unsigned long long)from, (unsigned long long)to);
+
+	s->carry[0].n = s->carry[1].n = 0;
+	(void)req_write(s->r, text, (size_t)n);
+}
+
+/* Number is next. What lies between it and the last one is not held any more: that is said, never passed over. */
+static void tell_gap(struct ci_stream *s, uint64_t number)
+{
+	if (s->resumable && number != UINT64_MAX && number > s->told + 1)
+		send_gap(s, s->told + 1, number - 1);
+	s->told = number;
+}
+
 static void send_held(struct ci_stream *s, struct held *h)
 {
+	tell_gap(s, h->number);
+	if (s->r == NULL)
+		return;
 	send_output(s, h->number, h->stream, h->p, h->n);
 	if (s->r != NULL)
 		h->end = req_sent(s->r);
@@ -315,7 +338,9 @@ static void send_result(struct ci_stream *s)
 {
 	struct json j;
 
-	send_carry(s, s->result_number);
+	tell_gap(s, s->result_number);
+	if (s->r != NULL)
+		send_carry(s, s->result_number);
 	if (s->r == NULL)
 		return;
 	json_init(&j);
@@ -524,15 +549,6 @@ static uint64_t last_seen(struct ci_stream *s, const struct req *r)
 	return str_to_u64(text, UINT64_MAX, &number) < 0 ? 0 : number;
 }
 
-static void send_gap(struct ci_stream *s, uint64_t from, uint64_t to)
-{
-	char text[96];
-	int n = snprintf(text, sizeof(text), "event: gap\ndata: {\"from\":%llu,\"to\":%llu}\n\n",
-			 (unsigned long long)from, (unsigned long long)to);
-
-	(void)req_write(s->r, text, (size_t)n);
-}
-
 /* A client is back. */
 static void attach(struct ci_stream *s, struct req *r)
 {
@@ -549,13 +565,10 @@ static void attach(struct ci_stream *s, struct req *r)
 	r->gone = on_gone;
 	r->drained = on_drained;
 	s->seen = last_seen(s, r);
+	s->told = s->seen > 1 ? s->seen : 1;
 	if (!s->running && s->result == NULL)
 		return; /* its answer begins with the program */
 	begin_answer(s);
-	if (s->seen < s->confirmed) {
-		send_gap(s, s->seen + 1, s->confirmed);
-		s->carry[0].n = s->carry[1].n = 0;
-	}
 	while (s->first != NULL && s->first->number <= s->seen) {
 		if (s->o != NULL)
 			oneshot_ack(s->o, s->first->number);
@@ -646,6 +659,11 @@ static int resume_or_new(struct req *r, struct ci_stream *s, struct http_slice k
 	hash_key(r, key, s->key);
 	(void)SHA256((const unsigned char *)r->body, r->body_len, s->body);
 	old = find(r->g, s->key);
+	if (old == NULL &&
+	    req_get(r, "Last-Event-ID").n > 0) { /* it ran: it is not run again unasked */
+		ci_detail(r, 410, "the run of this Idempotency-Key is not held any more");
+		return -1;
+	}
 	if (old == NULL)
 		return 0;
 	if (memcmp(old->body, s->body, sizeof(s->body)) != 0)
@@ -669,6 +687,7 @@ void ci_stream_run(struct req *r)
 		return;
 	}
 	s->r = r;
+	s->told = 1;
 	s->began_us = clock_us();
 	if (ci_run_prepare(r, &s->run, OPERATION_STREAM) < 0) {
 		free(s);

@@ -204,6 +204,7 @@ void ci_session_tty(struct req *r)
 		return;
 	}
 	t->g = r->g;
+	audit(r->g, "terminal", r, "tenant", r->tenant->name, NULL);
 	buf_init(&t->input, INPUT_MAX);
 	t->ws = ws_accept(r, MESSAGE_MAX, &ws_ops, t);
 	if (t->ws == NULL) {

@@ -216,10 +216,18 @@ static void each_turn(void *arg)
 		g->loop.stop = true;
 }
 
-static void serve(struct gate *g)
+/* The store works: now others may come. */
+static void on_store(void *arg, struct chan_msg *m, const struct store_failure *f)
 {
+	struct gate *g = arg;
 	struct err e;
 
+	if (m == NULL) {
+		log_line(&g->log, LOG_ERROR, "store_failed", log_str("why", f->text));
+		g->loop.stop = true;
+		return;
+	}
+	chan_msg_close(m);
 	if (listeners_start(g, &e) < 0) {
 		gate_log_err(g, "listen_failed", &e);
 		g->loop.stop = true;
@@ -227,6 +235,12 @@ static void serve(struct gate *g)
 	}
 	(void)keeper_ask(&g->keeper, OP_SERVING, NULL, 0, NULL, NULL);
 	trial_start(g);
+}
+
+static void serve(struct gate *g)
+{
+	if (store_ask(&g->store, STORE_OP_FIGURES, NULL, 0, -1, on_store, g) < 0)
+		g->loop.stop = true;
 }
 
 static void on_hello(void *arg, struct chan_msg *m, const struct err *e)

@@ -53,6 +53,7 @@ struct oneshot {
 	struct gjob program; /* its end stays unacknowledged until the owner has delivered it */
 	struct gjob job;     /* a file or a listing under way */
 	uint64_t born_us;
+	char request[REQ_ID];
 	bool counted; /* against max_boxes */
 	bool told, ended, adopted, limit_told;
 	size_t at; /* file that is being fetched */
@@ -106,8 +107,8 @@ static void box_ended(void *arg, const struct box_figures *f)
 
 	if (f != NULL && f->oom_kills > 0) {
 		o->g->metrics.boxes_oom++;
-		audit(o->g, "limit_hit", NULL, "limit", "memory", "tenant", o->spec.tenant->name,
-		      NULL);
+		audit(o->g, "limit_hit", NULL, "request", o->request, "limit", "memory", "tenant",
+		      o->spec.tenant->name, NULL);
 	}
 	if (o->counted)
 		quota_give(o->g, o->spec.tenant);
@@ -235,7 +236,9 @@ static int add_after(void *arg, const struct listing_entry *e)
 
 	if (e->type != 'f' || is_ignored(o, e->path) || is_unchanged(o, e))
 		return 0;
-	if (o->nafter >= RETURNED_MAX || grow(&o->after, o->nafter, &o->cap) < 0)
+	if (o->nafter >= RETURNED_MAX)
+		return 0; /* the rest stays where it is */
+	if (grow(&o->after, o->nafter, &o->cap) < 0)
 		return -EFBIG;
 	path = strdup(e->path);
 	if (path == NULL)
@@ -263,6 +266,23 @@ static int by_path(const void *a, const void *b)
 	return strcmp(((const struct entry *)a)->path, ((const struct entry *)b)->path);
 }
 
+/* Holes take no room in a box but would in the store: all files together are returned up to the size of a workspace. */
+static void drop_excess(struct oneshot *o)
+{
+	uint64_t left = o->spec.box.limits.v[LIMIT_WORKSPACE];
+	size_t kept = 0;
+
+	for (size_t i = 0; i < o->nafter; i++) {
+		if (o->after[i].size > left) {
+			free(o->after[i].path);
+			continue;
+		}
+		left -= o->after[i].size;
+		o->after[kept++] = o->after[i];
+	}
+	o->nafter = kept;
+}
+
 static void list_ended(void *arg, const struct job_exit *x, uint64_t number)
 {
 	struct oneshot *o = arg;
@@ -277,6 +297,7 @@ static void list_ended(void *arg, const struct job_exit *x, uint64_t number)
 	}
 	if (o->nafter > 0)
 		qsort(o->after, o->nafter, sizeof(*o->after), by_path);
+	drop_excess(o);
 	o->phase = PHASE_FETCH;
 	o->at = 0;
 	next_fetch(o);
@@ -286,8 +307,8 @@ static void job_failed(void *arg, int error, const char *why)
 {
 	struct oneshot *o = arg;
 
-	(void)error;
-	fail(o, 500, ONESHOT_BOX_GONE, "the box refused a job: %s", why);
+	fail(o, error == EAGAIN || error == ENOMEM || error == EMFILE ? 503 : 500, ONESHOT_BOX_GONE,
+	     "the box refused a job: %s", why);
 }
 
 static void start_listing(struct oneshot *o, enum phase phase)
@@ -349,16 +370,17 @@ static void main_ended(void *arg, const struct job_exit *x, uint64_t number)
 	o->result.exit = *x;
 	o->result.number = number;
 	if ((x->flags & JOB_TIMED_OUT) != 0)
-		audit(o->g, "limit_hit", NULL, "limit", "timeout", "tenant", o->spec.tenant->name,
-		      NULL);
-	if ((x->flags & (JOB_CUT_STDOUT | JOB_CUT_STDERR)) != 0)
-		audit(o->g, "limit_hit", NULL, "limit", "output", "tenant", o->spec.tenant->name,
-		      NULL);
-	if (x->how == JOB_SIGNALED && x->code == SIGXCPU)
-		audit(o->g, "limit_hit", NULL, "limit", "cpu_seconds", "tenant",
+		audit(o->g, "limit_hit", NULL, "request", o->request, "limit", "timeout", "tenant",
 		      o->spec.tenant->name, NULL);
+	if ((x->flags & (JOB_CUT_STDOUT | JOB_CUT_STDERR)) != 0)
+		audit(o->g, "limit_hit", NULL, "request", o->request, "limit", "output", "tenant",
+		      o->spec.tenant->name, NULL);
+	if (x->how == JOB_SIGNALED && x->code == SIGXCPU)
+		audit(o->g, "limit_hit", NULL, "request", o->request, "limit", "cpu_seconds",
+		      "tenant", o->spec.tenant->name, NULL);
 	if (x->how == JOB_SIGNALED && x->code == SIGSYS)
-		audit(o->g, "syscall_refused", NULL, "tenant", o->spec.tenant->name, NULL);
+		audit(o->g, "syscall_refused", NULL, "request", o->request, "tenant",
+		      o->spec.tenant->name, NULL);
 	if (x->how == JOB_FAILED)
 		fail(o, 500, ONESHOT_BOX_GONE, "the program could not be started: %s", x->stage);
 	else
@@ -626,8 +648,8 @@ static void on_ready(void *arg, struct gbox *b)
 		struct msg_out m;
 
 		metrics_box(&o->g->metrics, b->info.setup_us);
-		audit(o->g, "box_made", NULL, "tenant", o->spec.tenant->name, "for",
-		      operation_str(o->spec.operation), NULL);
+		audit(o->g, "box_made", NULL, "request", o->request, "tenant", o->spec.tenant->name,
+		      "for", operation_str(o->spec.operation), "policy", "network none", NULL);
 		/* Should this gate hang, the keeper ends the box. */
 		msg_out_init(&m, body, sizeof(body));
 		msg_put_u64(&m, b->id);
@@ -722,6 +744,8 @@ struct oneshot *oneshot_new(struct gate *g, const struct oneshot_spec *spec,
 		return NULL;
 	o->g = g;
 	o->spec = *spec;
+	(void)snprintf(o->request, sizeof(o->request), "%s",
+		       spec->request != NULL ? spec->request : "");
 	o->ops = ops;
 	o->arg = arg;
 	o->born_us = clock_us();

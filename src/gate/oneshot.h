@@ -31,6 +31,7 @@ enum { ONESHOT_FILES_MAX = 1000, ONESHOT_OWNER_MAX = 1024 };
 struct oneshot_spec {
 	enum operation operation;
 	const struct tenant *tenant;
+	const char *request; /* id of the request, for the audit; NULL: of another gate */
 	struct box_request box;
 	struct stage_file *files; /* [0] is the program, which is never returned */
 	size_t nfiles;

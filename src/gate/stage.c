@@ -171,8 +171,8 @@ static void put_ended(void *arg, const struct job_exit *x, uint64_t number)
 
 static void put_failed(void *arg, int error, const char *why)
 {
-	(void)error;
-	fail(arg, 500, "the box refused a file: %s", why);
+	fail(arg, error == EAGAIN || error == ENOMEM || error == EMFILE ? 503 : 500,
+	     "the box refused a file: %s", why);
 }
 
 static void on_content(void *arg, struct chan_msg *m, const struct store_failure *f)

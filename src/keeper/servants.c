@@ -32,7 +32,7 @@ enum {
 	CHANNEL_FD = 3, /* of a servant: to the keeper */
 	PEER_FD = 4,    /* of a servant: to the other one */
 	FIRST_PASS_FD = 5,
-	HIGH_FD = 512, /* where descriptors are parked while the low ones are laid out */
+	HIGH_FD = 128, /* where descriptors are parked while the low ones are laid out */
 	RETRY_US = 100 * 1000,
 	LIVED_US = 1000 * 1000,          /* who ended earlier is not followed at once */
 	ANSWERS_BYTES = 8 * 1024 * 1024, /* that wait for a busy gate: about one of every box */
@@ -116,6 +116,7 @@ static _Noreturn void become(const struct servant *s, const char *role, int chan
 	argv[n++] = gid;
 	for (unsigned int i = 0; i < s->nargs; i++)
 		argv[n++] = s->args[i];
+	(void)setsid(); /* the terminal's Ctrl-C is the supervisor's business */
 	for (int sig = 1; sig < 32; sig++)
 		(void)signal(sig, SIG_DFL);
 	(void)sigemptyset(&none);

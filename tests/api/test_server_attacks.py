@@ -614,7 +614,6 @@ def test_holes_do_not_exceed_what_the_store_may_hold(serve):
     assert paths(server.execute("open('f', 'w').write('x')")) == ["f"]
 
 
-@pytest.mark.xfail(strict=True, reason="the bytes that one run returns have no bound but store_bytes, which all tenants share")
 def test_holes_do_not_exceed_the_workspace(serve):
     """A box with room for 1 MiB takes 100 MiB of the host's disk by files that have no blocks."""
     server = serve(ci_workspace="1M")
