@@ -216,7 +216,10 @@ static int open_parent(int dir, const char *path)
 					     : fcntl(dir, F_DUPFD_CLOEXEC, 3);
 			if (last != NULL)
 				*last = '/';
-			if (above < 0 || mkdirat(above, last != NULL ? last + 1 : copy, 0755) < 0)
+			/* Another run may have made it meanwhile. */
+			if (above < 0 ||
+			    (mkdirat(above, last != NULL ? last + 1 : copy, 0755) < 0 &&
+			     errno != EEXIST))
 				return -errno;
 		} else {
 			(void)close(parent);

@@ -149,7 +149,7 @@ static int open_directories(struct supervisor *s, struct err *e)
 		return -1;
 	s->audit_fd = high(s->audit_fd);
 	/* It becomes the store's own, who makes and renames files in it. */
-	if (fstat(s->audit_fd, &st) < 0 || (st.st_mode & 077) != 0) {
+	if (s->audit_fd < 0 || fstat(s->audit_fd, &st) < 0 || (st.st_mode & 077) != 0) {
 		(void)err_set(e, ERR_INPUT, 0,
 			      "audit_file needs a directory of its own, private: '%s'", dir);
 		return err_hint(e, "name one that does not exist, or chmod 700 '%s'", dir);

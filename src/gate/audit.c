@@ -6,7 +6,6 @@
 #include "base/clock.h"
 #include "gate/gate.h"
 
-#include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -35,16 +34,14 @@ static void on_written(void *arg, struct chan_msg *m, const struct store_failure
 	g->audit_failed_us = clock_us();
 }
 
-void audit(struct gate *g, const char *event, const struct req *r, ...)
+void audit_write(struct gate *g, const char *event, const struct req *r, const char *const *pairs)
 {
 	uint8_t body[STORE_LINE_MAX + 8];
 	struct timespec t;
 	struct tm tm;
 	char when[40];
-	const char *key;
 	struct json j;
 	ptrdiff_t n;
-	va_list ap;
 	size_t len;
 
 	if (!is_on(g))
@@ -65,10 +62,8 @@ void audit(struct gate *g, const char *event, const struct req *r, ...)
 		if (r->route != NULL)
 			json_str(&j, "route", r->route->path);
 	}
-	va_start(ap, r);
-	while ((key = va_arg(ap, const char *)) != NULL)
-		json_str(&j, key, va_arg(ap, const char *));
-	va_end(ap);
+	for (; pairs[0] != NULL; pairs += 2)
+		json_str(&j, pairs[0], pairs[1]);
 	json_close(&j, '}');
 	n = j.failed ? -1 : store_audit_encode(j.buf, j.len, body, sizeof(body));
 	json_done(&j);

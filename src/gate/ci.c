@@ -215,11 +215,6 @@ void ci_detail(struct req *r, int status, const char *fmt, ...)
 	if (vasprintf(&text, fmt, ap) < 0)
 		text = NULL;
 	va_end(ap);
-	if (status == 503 && (r->extra == NULL || strstr(r->extra, "Retry-After") == NULL))
-		req_header(
-			r, "Retry-After", "%llu",
-			(unsigned long long)(config_u64(&r->g->config, CONF_CAPACITY_RETRY_AFTER) /
-					     US_PER_S));
 	json_init(&j);
 	json_open(&j, NULL, '{');
 	json_str(&j, "detail", text != NULL ? text : "out of memory");

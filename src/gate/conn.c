@@ -352,6 +352,11 @@ void req_begin(struct req *r, int status, const char *type, int64_t length)
 	r->begun = true;
 	r->status = status;
 	r->length = length;
+	if (status == 503 && (r->extra == NULL || strstr(r->extra, "Retry-After") == NULL))
+		req_header(
+			r, "Retry-After", "%llu",
+			(unsigned long long)(config_u64(&r->g->config, CONF_CAPACITY_RETRY_AFTER) /
+					     US_PER_S));
 	r->chunked = length < 0 && r->head.minor >= 1;
 	if (!body_is_read(c) || !r->head.keep_alive || r->g->stopping ||
 	    (length < 0 && !r->chunked))

@@ -140,7 +140,8 @@ void quota_give(struct gate *g, const struct tenant *t);
 /* --- audit.c --- */
 
 /* One event into the audit file: `event`, the request (may be NULL), and pairs of key and text up to NULL. */
-void audit(struct gate *g, const char *event, const struct req *r, ...) __attribute__((sentinel));
+#define audit(g, event, r, ...) audit_write(g, event, r, (const char *const[]){ __VA_ARGS__ })
+void audit_write(struct gate *g, const char *event, const struct req *r, const char *const *pairs);
 /* Whether events can be written; if not, and the operator wants it so, nothing may be run. */
 bool audit_allows(const struct gate *g);
 

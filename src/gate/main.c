@@ -252,6 +252,7 @@ static void on_hello(void *arg, struct chan_msg *m, const struct err *e)
 		g->loop.stop = true;
 		return;
 	}
+	chan_msg_close(m);
 	adopt_start(g, serve);
 }
 

@@ -586,7 +586,7 @@ static void on_recorded(void *arg, struct chan_msg *m, const struct err *e)
 static void save_record(struct oneshot *o)
 {
 	static uint8_t record[BOX_RECORD_MAX], body[BOX_RECORD_MAX + 16];
-	size_t saved = o->nbefore < BEFORE_SAVED_MAX ? o->nbefore : BEFORE_SAVED_MAX;
+	size_t saved = o->nbefore;
 	struct msg_out m;
 
 	if (o->spec.owner == NULL) {
@@ -594,6 +594,8 @@ static void save_record(struct oneshot *o)
 		return;
 	}
 	o->phase = PHASE_RECORD;
+	if (saved > BEFORE_SAVED_MAX)
+		saved = BEFORE_SAVED_MAX;
 	msg_out_init(&m, record, sizeof(record));
 	msg_put_u8(&m, RECORD_ONESHOT);
 	msg_put_bytes(&m, o->spec.owner, o->spec.owner_len);

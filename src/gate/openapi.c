@@ -138,6 +138,7 @@ static const struct refusal {
 	{ 403, TRAIT_GUARDED, false, "a page of another origin asks, or a proxy without a token" },
 	{ 404, TRAIT_NAMES, false, "nothing of yours has this id" },
 	{ 409, TRAIT_EVENTS, false, "the Idempotency-Key was used with another body" },
+	{ 410, TRAIT_EVENTS, false, "a run to go on with (Last-Event-ID) is not held any more" },
 	{ 413, TRAIT_BODY, false, "the body, or the file in it, is too large" },
 	{ 415, TRAIT_BODY, false, "the body is of another type" },
 	{ 421, TRAIT_GUARDED, false, "the Host is not one of this server's" },

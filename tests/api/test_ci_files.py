@@ -342,6 +342,7 @@ def size_of(folder):
     return sum(os.path.getsize(os.path.join(top, name)) for top, _, names in os.walk(folder) for name in names)
 
 
+@pytest.mark.slow
 def test_files_expire_and_foreign_files_stay(serve, tmp_path):
     """FILE_STORAGE_DIR may hold files of somebody else: they are never listed, served, staged, or removed."""
     storage = tmp_path / "storage"

@@ -207,7 +207,7 @@ def test_operations_are_whole(api):
 ERRORS = {
     ("get", "/health"): {503}, ("get", "/ready"): {503}, ("get", "/metrics"): {401, 403, 503},
     ("post", "/v1/execute"): {401, 403, 404, 413, 415, 422, 429, 503},
-    ("post", "/v1/execute/stream"): {401, 403, 404, 409, 413, 415, 422, 429, 503},
+    ("post", "/v1/execute/stream"): {401, 403, 404, 409, 410, 413, 415, 422, 429, 503},
     ("post", "/v1/files"): {401, 403, 413, 415, 422, 503}, ("get", "/v1/files"): {401, 403, 503},
     ("get", "/v1/files/{file_id}"): {401, 403, 404, 503}, ("delete", "/v1/files/{file_id}"): {401, 403, 404, 503},
     ("post", "/v1/sessions"): {401, 403, 404, 413, 415, 422, 429, 503},

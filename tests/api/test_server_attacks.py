@@ -603,7 +603,7 @@ HOLES = "for i in range({count}):\n    with open(f's{{i}}', 'wb') as f: f.trunca
 
 
 def test_holes_do_not_exceed_what_the_store_may_hold(serve):
-    server = serve(store_bytes="16M", ci_workspace="4M")
+    server = serve(store_bytes="16M", ci_workspace="64M")
     kept = server.upload(b"kept")
     status, headers, data = server.request("POST", "/v1/execute", {"code": HOLES.format(count=100, size=4 * MIB), "timeout_ms": 20000})
     assert status == 503 and headers["Retry-After"], (status, data)
@@ -621,6 +621,7 @@ def test_holes_do_not_exceed_the_workspace(serve):
     assert stored_bytes(server) < 10 * MIB
 
 
+@pytest.mark.slow
 def test_sixty_five_thousand_files(server, same_processes):
     """More than can be returned: said so, or the first of them; nothing is half stored, others are served meanwhile."""
     before = in_store(server)

@@ -370,6 +370,7 @@ def test_nothing_is_left_by_killed_gates(serve, count):
     assert odd_files(server) == []
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("way", [*WAYS, pytest.param("keyed_left", marks=pytest.mark.slow)])
 def test_nothing_is_left_by_each_way(serve, way):
     """One way at a time names the culprit."""
