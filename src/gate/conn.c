@@ -527,28 +527,25 @@ static void rebase(struct http_slice *s, const char *from, const char *to)
 }
 
 /* A request of its own memory out of the head at the front of the input. */
-static struct req *make_request(struct conn *c, const struct http_head *h, size_t n)
+static struct req *make_request(struct conn *c, struct http_head *h, size_t n)
 {
 	const char *from = buf_head(&c->in);
-	struct req *r = malloc(sizeof(*r) + n);
+	struct req *r = calloc(1, sizeof(*r) + n);
 	char *to;
 
 	if (r == NULL)
 		return NULL;
-	(void)memset(r, 0, offsetof(struct req, head));
-	(void)memset((char *)r + offsetof(struct req, param), 0,
-		     sizeof(*r) - offsetof(struct req, param));
 	to = (char *)(r + 1);
 	(void)memcpy(to, from, n);
-	r->head = *h;
-	rebase(&r->head.method, from, to);
-	rebase(&r->head.target, from, to);
-	rebase(&r->head.host, from, to);
-	rebase(&r->head.ws_key, from, to);
-	for (unsigned int i = 0; i < r->head.nh; i++) {
-		rebase(&r->head.h[i].name, from, to);
-		rebase(&r->head.h[i].value, from, to);
+	rebase(&h->method, from, to);
+	rebase(&h->target, from, to);
+	rebase(&h->host, from, to);
+	rebase(&h->ws_key, from, to);
+	for (unsigned int i = 0; i < h->nh; i++) {
+		rebase(&h->h[i].name, from, to);
+		rebase(&h->h[i].value, from, to);
 	}
+	(void)memcpy(&r->head, h, sizeof(r->head));
 	r->g = c->g;
 	r->conn = c;
 	r->began_us = c->g->loop.now_us;
@@ -559,7 +556,7 @@ static struct req *make_request(struct conn *c, const struct http_head *h, size_
 /* An answer to what is not even a request. The connection ends with it. */
 static void refuse_head(struct conn *c, const struct http_refusal *why)
 {
-	static const struct http_head nothing = { .minor = 1 };
+	struct http_head nothing = { .minor = 1 };
 	struct req *r = make_request(c, &nothing, 0);
 
 	c->g->figures.malformed++;
@@ -622,7 +619,7 @@ static void begin_request(struct conn *c)
 static bool try_head(struct conn *c)
 {
 	struct http_refusal why;
-	struct http_head h;
+	static struct http_head h; /* large; copied before anybody else comes here */
 	ptrdiff_t n;
 
 	if (buf_len(&c->in) == 0)

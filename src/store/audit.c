@@ -77,7 +77,7 @@ static int whole_lines(int fd, off_t size, off_t *ret)
 /* Make the file end with a whole line, whatever it is. */
 static int mend_end(int fd, off_t size)
 {
-	off_t whole;
+	off_t whole = 0;
 	char last;
 	int r = whole_lines(fd, size, &whole);
 

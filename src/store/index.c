@@ -441,7 +441,7 @@ int index_totals(struct index *ix, uint64_t *ret_files, uint64_t *ret_bytes)
 static int read_rows(struct index *ix, sqlite3_stmt *st, struct index_row *rows, unsigned int n)
 {
 	unsigned int got = 0;
-	int rc;
+	int rc = SQLITE_DONE;
 
 	while (got < n && (rc = sqlite3_step(st)) == SQLITE_ROW) {
 		column_str(st, 0, rows[got].id, sizeof(rows[got].id));

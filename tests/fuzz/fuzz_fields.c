@@ -104,9 +104,9 @@ static bool file_is_right(const struct jsonr *d, node f)
 		return false;
 	if (is_null(text))
 		text = NULL;
-	if ((id == NULL) == (text == NULL))
-		return false;
-	return (id != NULL ? id : text)->type == JSONR_STRING;
+	if (id != NULL && text == NULL)
+		return id->type == JSONR_STRING;
+	return id == NULL && text != NULL && text->type == JSONR_STRING;
 }
 
 static bool files_are_right(const struct jsonr *d, node files)

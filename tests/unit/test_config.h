@@ -65,7 +65,7 @@ static inline struct file file_of(const void *text, size_t n, mode_t mode)
 
 static inline struct file file_with(const char *text)
 {
-	return file_of(text, strlen(text), 0600);
+	return file_of(text, text != NULL ? strlen(text) : 0, 0600);
 }
 
 static inline const char *item(const struct config *c, enum config_key key, unsigned int i)

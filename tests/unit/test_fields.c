@@ -560,7 +560,7 @@ TEST(fields_answer_to_what_the_caller_finds)
 						  { .index = 1 },
 						  { .key = "content_base64" } };
 	static const struct field_step nowhere[] = { { .key = "files" }, { .index = 9 } };
-	struct request r;
+	struct request r = { 0 };
 	struct body *b = take(&request_table,
 			      "{`code`:``,`files`:[{`path`:`a`,`content`:``},"
 			      "{`path`:`b`,`content_base64`:`!`}]}",
@@ -588,7 +588,7 @@ TEST(fields_answer_to_what_the_caller_finds)
 
 TEST(fields_reads_defaults)
 {
-	struct request r;
+	struct request r = { 0 };
 	struct body *b;
 
 	memset(&r, 0x5a, sizeof(r));
@@ -611,7 +611,7 @@ TEST(fields_reads_defaults)
 
 TEST(fields_reads_values)
 {
-	struct request r;
+	struct request r = { 0 };
 	const struct file *f;
 	struct body *b = take(&request_table,
 			      "{`pair`:[{`path`:`q`,`content`:`t`}],`sub`:{`a`:-3},`strict`:true,"
@@ -655,7 +655,7 @@ TEST(fields_reads_null_as_nothing)
 		bool b, i_set, o_set;
 		struct field_list l;
 		struct sub o;
-	} r;
+	} r = { 0 };
 	/* clang-format off */
 	static const struct field rows[] = {
 		{ "s", FIELD_STRING, FIELD_NULLABLE, 0, 9, 0, AT(rows, s), .doc = "x", .text = "text" },
