@@ -52,7 +52,8 @@ struct supervisor {
 	char **argv;
 	struct config config;
 	struct listeners listeners;
-	int config_fd, cert_fd, key_fd, files_fd, audit_fd, exec_fd, log_fd, log_write_fd;
+	int config_fd, public_fd /* without secrets */, cert_fd, key_fd, files_fd, audit_fd,
+		exec_fd, log_fd, log_write_fd;
 	int channel, signals;
 	pid_t keeper;
 	bool served, tried, stopping, failed;
@@ -71,14 +72,15 @@ static int high(int fd)
 
 /* --- what the others need ----------------------------------------------------------------------- */
 
-static int make_config_fd(const struct config *c, int *ret, struct err *e)
+static int make_config_fd(const struct config *c, int (*save)(const struct config *c, int fd),
+			  int *ret, struct err *e)
 {
 	own_fd fd = high((int)syscall(SYS_memfd_create, "config", MFD_CLOEXEC | MFD_ALLOW_SEALING));
 	int r;
 
 	if (fd < 0)
 		return err_set(e, ERR_SYS, errno, "make a memory file");
-	r = config_save(c, fd);
+	r = save(c, fd);
 	if (r < 0)
 		return err_set(e, ERR_SYS, -r, "save the configuration");
 	if (fcntl(fd, F_ADD_SEALS, F_SEAL_WRITE | F_SEAL_GROW | F_SEAL_SHRINK | F_SEAL_SEAL) < 0)
@@ -206,7 +208,7 @@ static void keeper_args(const struct supervisor *s, struct args *a)
 	for (unsigned int i = 0; i < s->listeners.n; i++)
 		len += snprintf(fds + len, sizeof(fds) - (size_t)len, ",%d", s->listeners.v[i].fd);
 	add(a, "gate-fds=%s", fds);
-	add(a, "store-fds=%d,%d,%d", s->config_fd, s->files_fd, s->audit_fd);
+	add(a, "store-fds=%d,%d,%d", s->public_fd, s->files_fd, s->audit_fd);
 	add(a, "store:file_ttl=%llu",
 	    (unsigned long long)(config_u64(c, CONF_FILE_TTL) / US_PER_S));
 	add(a, "store:store_bytes=%llu", (unsigned long long)config_u64(c, CONF_STORE_BYTES));
@@ -226,8 +228,8 @@ static void keeper_args(const struct supervisor *s, struct args *a)
 
 static _Noreturn void exec_keeper(const struct supervisor *s, int channel, char *const *argv)
 {
-	const int fds[] = { s->exec_fd, s->config_fd, s->log_write_fd, s->cert_fd,
-			    s->key_fd,  s->files_fd,  s->audit_fd };
+	const int fds[] = { s->exec_fd, s->config_fd, s->public_fd, s->log_write_fd,
+			    s->cert_fd, s->key_fd,    s->files_fd,  s->audit_fd };
 	sigset_t none;
 
 	(void)sigemptyset(&none);
@@ -380,7 +382,7 @@ static void reload(struct supervisor *s)
 	for (unsigned int i = 0; i < changes.nrestart; i++)
 		say("'%s' has changed, which needs a restart", config_row(changes.restart[i])->key);
 	if (config_reload(&s->config, &fresh, &e) < 0 ||
-	    make_config_fd(&s->config, &config_fd, &e) < 0 ||
+	    make_config_fd(&s->config, config_save, &config_fd, &e) < 0 ||
 	    open_pem(&s->config, CONF_TLS_CERT, &cert_fd, &e) < 0 ||
 	    open_pem(&s->config, CONF_TLS_KEY, &key_fd, &e) < 0) {
 		(void)say_err(&e);
@@ -514,7 +516,9 @@ static int start(struct supervisor *s, struct err *e)
 	(void)umask(022); /* ours, not that of whoever starts us: directories must be usable */
 	if (check_descriptors(e) < 0)
 		return -1;
-	if (open_gate(&s->exec_fd, e) < 0 || make_config_fd(&s->config, &s->config_fd, e) < 0 ||
+	if (open_gate(&s->exec_fd, e) < 0 ||
+	    make_config_fd(&s->config, config_save, &s->config_fd, e) < 0 ||
+	    make_config_fd(&s->config, config_save_public, &s->public_fd, e) < 0 ||
 	    open_pem(&s->config, CONF_TLS_CERT, &s->cert_fd, e) < 0 ||
 	    open_pem(&s->config, CONF_TLS_KEY, &s->key_fd, e) < 0 || open_directories(s, e) < 0 ||
 	    open_log(s, e) < 0 || block_signals(s, e) < 0)
@@ -549,6 +553,7 @@ static int finish(struct supervisor *s)
 int verb_serve(int argc, char **argv)
 {
 	static struct supervisor s = { .config_fd = -1,
+				       .public_fd = -1,
 				       .cert_fd = -1,
 				       .key_fd = -1,
 				       .files_fd = -1,

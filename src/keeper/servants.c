@@ -313,20 +313,18 @@ bool server_is_over(const struct keeper *k)
 
 /* --- the supervisor --------------------------------------------------------------------------- */
 
-/* Configuration, certificate and key: the first, third and fourth descriptor of the gate, and the first of the store.
- * The next gate gets them, and this one hears of it. */
+/* Configuration, certificate and key: the first, third and fourth descriptor of the gate. The next gate gets them, and
+ * this one hears of it. */
 static void new_config(struct keeper *k, const int fds[3])
 {
 	struct server *s = &k->server;
 	static const unsigned int at[] = { 0, 2, 3 };
 
-	if (s->gate.npass < 4 || s->store.npass == 0)
+	if (s->gate.npass < 4)
 		return;
 	for (unsigned int i = 0; i < 3; i++)
 		if (dup3(fds[i], s->gate.pass[at[i]], O_CLOEXEC) < 0)
 			return;
-	if (s->store.pass[0] != s->gate.pass[0])
-		(void)dup3(fds[0], s->store.pass[0], O_CLOEXEC);
 	if (!k->gate_gone && chan_send(k->gate_fd, EVENT_CONFIG, 0, NULL, 0, fds, 3) < 0)
 		keeper_drop_gate(k);
 }

@@ -3,11 +3,13 @@
 import base64
 import contextlib
 import json
+import os
+import pathlib
 import re
 
 import pytest
 
-from server import ends, multipart, file_part, needs_root, serve, shared, until  # noqa: F401
+from server import ends, multipart, file_part, needs_root, serve, shared, tokens_variable, until  # noqa: F401
 
 pytestmark = needs_root
 
@@ -274,3 +276,17 @@ def test_another_address_with_a_token(serve):
     server.host = "127.0.0.1"
     assert server.request("GET", "/v1/files")[0] == 401
     assert server.request("GET", "/v1/files", headers=bearer(ALICE))[0] == 200
+
+
+def test_the_store_is_given_no_token(serve):
+    """It waits for disks and asks nobody who they are: what it can read of the configuration has no secret."""
+    token = "a-token-that-only-the-gate-needs"
+    server = serve(env=tokens_variable({"one": token}))
+
+    def is_held_by(role):
+        folder = f"/proc/{server.pid_of(role)}/fd"
+        files = [f"{folder}/{n}" for n in os.listdir(folder) if "memfd:" in os.readlink(f"{folder}/{n}")]
+        assert files, "the configuration is there"
+        return any(token.encode() in pathlib.Path(f).read_bytes() for f in files)
+
+    assert is_held_by("gate") and not is_held_by("store")
