@@ -585,3 +585,13 @@ import os, sys
 sys.stdout.flush()
 os.execv(sys.executable, [sys.executable, "-c", "import os, time; os.write(1, b'begun\\\\n'); time.sleep(1000)", {word!r}])
 """
+
+
+@pytest.fixture(scope="module")
+def certificate(tmp_path_factory):
+    """(certificate, key) of localhost, as files."""
+    folder = tmp_path_factory.mktemp("certificate")
+    subprocess.run(["/usr/bin/openssl", "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-days", "2", "-subj", "/CN=localhost",
+                    "-addext", "subjectAltName=DNS:localhost,IP:127.0.0.1", "-keyout", folder / "key.pem", "-out", folder / "cert.pem"],
+                   check=True, capture_output=True)
+    return folder / "cert.pem", folder / "key.pem"

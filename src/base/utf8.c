@@ -1,6 +1,19 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "base/utf8.h"
 
+/* The second byte is bounded more closely behind some first ones: no overlong form, no surrogate, nothing too high. */
+static void second_range(unsigned char first, unsigned char *low, unsigned char *high)
+{
+	if (first == 0xe0)
+		*low = 0xa0;
+	else if (first == 0xed)
+		*high = 0x9f;
+	else if (first == 0xf0)
+		*low = 0x90;
+	else if (first == 0xf4)
+		*high = 0x8f;
+}
+
 size_t utf8_next(const unsigned char *p, size_t n, uint32_t *ret)
 {
 	unsigned char low = 0x80, high = 0xbf;
@@ -16,14 +29,7 @@ size_t utf8_next(const unsigned char *p, size_t n, uint32_t *ret)
 	len = p[0] < 0xe0 ? 2 : p[0] < 0xf0 ? 3 : 4;
 	if (len > n)
 		return 0;
-	if (p[0] == 0xe0)
-		low = 0xa0;
-	else if (p[0] == 0xed)
-		high = 0x9f;
-	else if (p[0] == 0xf0)
-		low = 0x90;
-	else if (p[0] == 0xf4)
-		high = 0x8f;
+	second_range(p[0], &low, &high);
 	if (p[1] < low || p[1] > high)
 		return 0;
 	c = p[0] & (0x7fu >> len);
@@ -44,14 +50,7 @@ size_t utf8_bad(const unsigned char *p, size_t n)
 	if (p[0] < 0xc2 || p[0] > 0xf4)
 		return 1;
 	len = p[0] < 0xe0 ? 2 : p[0] < 0xf0 ? 3 : 4;
-	if (p[0] == 0xe0)
-		low = 0xa0;
-	else if (p[0] == 0xed)
-		high = 0x9f;
-	else if (p[0] == 0xf0)
-		low = 0x90;
-	else if (p[0] == 0xf4)
-		high = 0x8f;
+	second_range(p[0], &low, &high);
 	for (i = 1; i < len && i < n && p[i] >= low && p[i] <= high; i++) {
 		low = 0x80;
 		high = 0xbf;

@@ -55,7 +55,6 @@ struct gbox {
 	bool hello, ended, freed;
 	struct timer silent; /* its stream ended: the keeper should say why */
 	bool dirty;          /* frames wait for the end of this turn */
-	char end_why[96];    /* BOX_END_BROKEN */
 	void (*on_end)(void *arg, const struct box_figures *f); /* of box_end() */
 	void *end_arg;
 };

@@ -395,31 +395,24 @@ static char *wrap(const struct field_str *code, struct ci_strings **strings, siz
 	return text;
 }
 
-const char *const *ci_environment(void)
-{
-	static const char *const env[] = {
+/* One list: what only a terminal has stands first, and programs begin behind it. */
+static const char *const environment[] = {
+	"TERM=xterm-256color",
 #define ENV(name, value) name "=" value,
 #include "policy/environment.tbl"
 #undef ENV
-		"PYTHONIOENCODING=utf-8",
-		NULL,
-	};
+	"PYTHONIOENCODING=utf-8",
+	NULL,
+};
 
-	return env;
+const char *const *ci_environment(void)
+{
+	return environment + 1;
 }
 
 const char *const *ci_tty_environment(void)
 {
-	static const char *const env[] = {
-#define ENV(name, value) name "=" value,
-#include "policy/environment.tbl"
-#undef ENV
-		"PYTHONIOENCODING=utf-8",
-		"TERM=xterm-256color",
-		NULL,
-	};
-
-	return env;
+	return environment;
 }
 
 void ci_limits(struct gate *g, struct box_request *q)

@@ -92,7 +92,6 @@ struct gate {
 
 	bool stopping;
 	struct timer drain;
-	struct timer housekeeping;
 	struct trial trial;
 	uint64_t audit_failed_us; /* the audit file could not be written, last seen; 0: it can */
 

@@ -55,7 +55,7 @@ struct oneshot {
 	uint64_t born_us;
 	char request[REQ_ID];
 	bool counted; /* against max_boxes */
-	bool told, ended, adopted, limit_told;
+	bool told, ended, adopted;
 	size_t at; /* file that is being fetched */
 	struct stage stage;
 	struct listing_reader *reader;
@@ -69,7 +69,6 @@ struct oneshot {
 	uint64_t fetched_number;
 	bool fetch_ended;
 	struct oneshot_result result;
-	uint8_t *owner; /* a copy, when it was resumed */
 };
 
 static void next_fetch(struct oneshot *o);
@@ -95,7 +94,6 @@ static void oneshot_free(void *arg)
 		free(o->result.files[i].path);
 	free(o->result.files);
 	free(o->reader);
-	free(o->owner);
 	buf_done(&o->fetched);
 	free(o);
 }

@@ -26,7 +26,7 @@
 #include "gate/store_link.h"
 #include "wire/listing.h"
 
-enum { ONESHOT_FILES_MAX = 1000, ONESHOT_OWNER_MAX = 1024 };
+enum { ONESHOT_OWNER_MAX = 1024 };
 
 struct oneshot_spec {
 	enum operation operation;

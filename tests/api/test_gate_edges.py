@@ -19,7 +19,7 @@ import uuid
 
 import pytest
 
-from server import Server, file_part, mark, multipart, needs_root, serve, shared, until, waiting  # noqa: F401
+from server import certificate, Server, file_part, mark, multipart, needs_root, serve, shared, until, waiting  # noqa: F401
 
 pytestmark = needs_root
 
@@ -80,15 +80,6 @@ def session_of(server, **fields):
 
 
 # --- TLS -----------------------------------------------------------------------------------------------------
-
-
-@pytest.fixture(scope="module")
-def certificate(tmp_path_factory):
-    folder = tmp_path_factory.mktemp("certificate")
-    subprocess.run(["/usr/bin/openssl", "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-days", "2", "-subj", "/CN=localhost",
-                    "-addext", "subjectAltName=DNS:localhost,IP:127.0.0.1", "-keyout", folder / "key.pem", "-out", folder / "cert.pem"],
-                   check=True, capture_output=True)
-    return folder / "cert.pem", folder / "key.pem"
 
 
 def test_half_a_tls_record_does_not_stop_the_gate(serve, certificate):

@@ -15,7 +15,7 @@ import pytest
 
 from conftest import ROOT
 
-from server import SANITIZED, ends, lives, mark, needs_root, serve, shared, status_of, tokens_variable, until, waiting  # noqa: F401
+from server import SANITIZED, certificate, ends, lives, mark, needs_root, serve, shared, status_of, tokens_variable, until, waiting  # noqa: F401
 
 pytestmark = needs_root
 
@@ -236,15 +236,6 @@ def test_a_unix_socket_whose_server_was_killed(serve, tmp_path):
     until(lambda: not any(lives(*one) for one in family.items()), "the rest follows")
     server.start()
     assert server.execute("print(1)")["stdout"] == "1\n"
-
-
-@pytest.fixture(scope="module")
-def certificate(tmp_path_factory):
-    folder = tmp_path_factory.mktemp("certificate")
-    subprocess.run(["/usr/bin/openssl", "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-days", "2", "-subj", "/CN=localhost",
-                    "-addext", "subjectAltName=DNS:localhost,IP:127.0.0.1", "-keyout", folder / "key.pem", "-out", folder / "cert.pem"],
-                   check=True, capture_output=True)
-    return folder / "cert.pem", folder / "key.pem"
 
 
 def test_tls(serve, certificate):
