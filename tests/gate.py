@@ -13,6 +13,8 @@ import subprocess
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 
 REPLY_OK, REPLY_FAILED, EVENT_GONE = 128, 129, 130
+EVENT_REFUSED = 133
+BOX_HEARD = 2
 
 
 def rows(table, macro):
@@ -68,6 +70,7 @@ class Keeper:
         self.socket.settimeout(30)
         self.request = 0
         self.events = []
+        self.refused = False  # EVENT_REFUSED came
         if hello:
             self.call("HELLO", struct.pack("<II", 1, 1))
 
@@ -99,6 +102,8 @@ class Keeper:
             kind, request, data, fds = self.receive()
             if kind == EVENT_GONE:
                 self.events.append(data)
+            elif kind == EVENT_REFUSED:
+                self.refused = True
             elif kind == REPLY_FAILED:
                 code, error, n = struct.unpack_from("<III", data)
                 raise Failed(code, error, data[12:12 + n].decode(), request)
@@ -109,10 +114,18 @@ class Keeper:
     def wait_event(self):
         while not self.events:
             kind, _, data, _ = self.receive()
-            assert kind == EVENT_GONE
-            self.events.append(data)
+            assert kind in (EVENT_GONE, EVENT_REFUSED)
+            if kind == EVENT_GONE:
+                self.events.append(data)
+            else:
+                self.refused = True
         box, why = struct.unpack_from("<QI", self.events[0])
         return box, why, struct.unpack_from("<6Q", self.events.pop(0)[12:])
+
+    def refusals(self):
+        """(box, number of a system call), as they were heard."""
+        self.refused = False
+        return list(struct.iter_unpack("<QI", self.call("REFUSALS")[0]))
 
     def new_box(self, flags=0, waived=(), mounts=(), **limits):
         values = {**default_limits(), **limits}

@@ -15,7 +15,8 @@
  *             program is written from its end: what is jumped to is already there, its distance is
  *             known, and what lies too far gets a stepping stone (BPF_JA) close by
  *   validate  the program as the kernel would: known instructions, jumps inside, ends in a return;
- *             besides, that it returns nothing but allow and errno
+ *             besides, that it returns nothing but allow and errno (and notify, where the keeper
+ *             listens)
  *   simulate  run the program on every number and on the edges of every clause, and compare with
  *             the rows themselves
  */
@@ -65,7 +66,9 @@ enum verdict {
 	V_ALLOW,
 	V_NOSYS,
 	V_CLAUSES,
-	V_EPERM,
+	V_TOLD,
+	V_EPERM, /* those below are for clauses only */
+	V_UNHEARD,
 	V_EAFNOSUPPORT,
 	V_EINVAL,
 	V_ENOENT,
@@ -74,23 +77,40 @@ enum verdict {
 	V_MAX,
 };
 
+/* Two filters: for boxes to which nobody listens, and for those to which the keeper does. */
+enum variant {
+	PLAIN,
+	HEARD,
+	VARIANT_MAX,
+};
+
+static enum variant variant; /* which one is made */
+
 /* clang-format off */
+#define BOTH(e) { SECCOMP_RET_ERRNO | (e), SECCOMP_RET_ERRNO | (e) }
 static const struct {
 	const char *name;
-	uint32_t ret;
+	uint32_t ret[VARIANT_MAX];
 } verdicts[] = {
-	[V_ALLOW]           = { "ALLOW",           SECCOMP_RET_ALLOW },
-	[V_NOSYS]           = { "NOSYS",           SECCOMP_RET_ERRNO | ENOSYS },
-	[V_CLAUSES]         = { "CLAUSES",         SECCOMP_RET_ERRNO | EPERM },
-	[V_EPERM]           = { "EPERM",           SECCOMP_RET_ERRNO | EPERM },
-	[V_EAFNOSUPPORT]    = { "EAFNOSUPPORT",    SECCOMP_RET_ERRNO | EAFNOSUPPORT },
-	[V_EINVAL]          = { "EINVAL",          SECCOMP_RET_ERRNO | EINVAL },
-	[V_ENOENT]          = { "ENOENT",          SECCOMP_RET_ERRNO | ENOENT },
-	[V_ENOMEM]          = { "ENOMEM",          SECCOMP_RET_ERRNO | ENOMEM },
-	[V_EPROTONOSUPPORT] = { "EPROTONOSUPPORT", SECCOMP_RET_ERRNO | EPROTONOSUPPORT },
+	[V_ALLOW]           = { "ALLOW",           { SECCOMP_RET_ALLOW, SECCOMP_RET_ALLOW } },
+	[V_NOSYS]           = { "NOSYS",           BOTH(ENOSYS) },
+	[V_CLAUSES]         = { "CLAUSES",         BOTH(EPERM) },
+	[V_TOLD]            = { "TOLD",            { SECCOMP_RET_ERRNO | EPERM, SECCOMP_RET_USER_NOTIF } },
+	[V_EPERM]           = { "EPERM",           BOTH(EPERM) },
+	[V_UNHEARD]         = { "UNHEARD",         { SECCOMP_RET_ALLOW, SECCOMP_RET_ERRNO | EBUSY } },
+	[V_EAFNOSUPPORT]    = { "EAFNOSUPPORT",    BOTH(EAFNOSUPPORT) },
+	[V_EINVAL]          = { "EINVAL",          BOTH(EINVAL) },
+	[V_ENOENT]          = { "ENOENT",          BOTH(ENOENT) },
+	[V_ENOMEM]          = { "ENOMEM",          BOTH(ENOMEM) },
+	[V_EPROTONOSUPPORT] = { "EPROTONOSUPPORT", BOTH(EPROTONOSUPPORT) },
 };
 /* clang-format on */
 _Static_assert(ARRAY_LEN(verdicts) == V_MAX, "a verdict without a name");
+
+static uint32_t answer(enum verdict v)
+{
+	return verdicts[v].ret[variant];
+}
 
 /*
  * The table, read three times: its constants, their proof against the system's headers, its rows
@@ -379,12 +399,12 @@ static uint32_t decide(enum arch arch, const struct seccomp_data *d)
 	size_t n;
 
 	if (d->arch != arches[arch].audit)
-		return verdicts[V_NOSYS].ret;
+		return answer(V_NOSYS);
 	call = find_call(arch, (uint32_t)d->nr);
 	if (!call)
-		return verdicts[V_NOSYS].ret;
+		return answer(V_NOSYS);
 	if (call->verdict != V_CLAUSES)
-		return verdicts[call->verdict].ret;
+		return answer(call->verdict);
 	clause = clauses_of(call, &n);
 	for (size_t i = 0; i < n; i++) {
 		int all = 1;
@@ -392,9 +412,9 @@ static uint32_t decide(enum arch arch, const struct seccomp_data *d)
 		for (size_t c = 0; c < CONDS_MAX; c++)
 			all &= cond_holds(&clause[i].conds[c], (const uint64_t *)d->args);
 		if (all)
-			return verdicts[clause[i].verdict].ret;
+			return answer(clause[i].verdict);
 	}
-	return verdicts[V_EPERM].ret;
+	return answer(V_EPERM);
 }
 
 /*
@@ -464,12 +484,12 @@ static size_t emit_clauses(struct prog *p, const struct row *call)
 {
 	size_t n;
 	const struct row *clause = clauses_of(call, &n);
-	size_t next = emit_ret(p, verdicts[V_EPERM].ret);
+	size_t next = emit_ret(p, answer(V_EPERM));
 
 	for (size_t i = n; i-- > 0;) {
 		size_t no = next;
 
-		next = emit_ret(p, verdicts[clause[i].verdict].ret);
+		next = emit_ret(p, answer(clause[i].verdict));
 		for (size_t c = CONDS_MAX; c-- > 0;) {
 			if (clause[i].conds[c].kind != COND_NONE)
 				next = emit_cond(p, &clause[i].conds[c], next, no);
@@ -506,7 +526,7 @@ static size_t emit_search(struct prog *p, const struct range *r, size_t n)
 	if (n == 1 && r->verdict == V_CLAUSES)
 		return emit_clauses(p, r->call);
 	if (n == 1)
-		return emit_ret(p, verdicts[r->verdict].ret);
+		return emit_ret(p, answer(r->verdict));
 	high = emit_search(p, r + n / 2, n - n / 2);
 	low = emit_search(p, r, n / 2);
 	return emit_branch(p, BPF_JGE, r[n / 2].first, high, low);
@@ -528,7 +548,7 @@ static void compile(struct prog *p, enum arch arch)
 	size_t start, refuse;
 
 	start = emit_search(p, ranges, make_ranges(arch, ranges));
-	refuse = emit_ret(p, verdicts[V_NOSYS].ret);
+	refuse = emit_ret(p, answer(V_NOSYS));
 	/* A number with bit 30 or above is past every row; x32 gets its own test all the same, so
 	 * that it does not hang on how the search ends. */
 	if (arch == ARCH_X86_64)
@@ -568,6 +588,7 @@ static void validate_insn(const struct prog *p, size_t i)
 		return;
 	case BPF_RET | BPF_K:
 		if (f->k != SECCOMP_RET_ALLOW &&
+		    !(variant == HEARD && f->k == SECCOMP_RET_USER_NOTIF) &&
 		    ((f->k & SECCOMP_RET_ACTION_FULL) != SECCOMP_RET_ERRNO ||
 		     (f->k & SECCOMP_RET_DATA) == 0))
 			die(0, "instruction %zu returns %#x", i, f->k);
@@ -751,17 +772,30 @@ static void simulate(const struct prog *p, enum arch arch, struct figures *fig)
 /*
  * Output
  */
-static void print_filter(const struct prog *p, enum arch arch, const struct figures *fig)
+static void print_filter(const struct prog *p, const struct figures *fig)
 {
-	printf("#%s defined(%s)\n", arch == 0 ? "if" : "elif", arches[arch].macro);
 	printf("/* %zu instructions; at most %zu run for a call without clauses, %zu with; "
 	       "%zu cases simulated */\n",
 	       p->len, fig->longest_plain, fig->longest_clause, fig->cases);
-	puts("static const struct sock_filter policy_seccomp_filter[] = {");
+	printf("static const struct sock_filter policy_seccomp_%s[] = {\n",
+	       variant == HEARD ? "heard" : "plain");
 	for (size_t i = 0; i < p->len; i++)
 		printf("\t{ 0x%02x, %u, %u, 0x%08x },\n", p->code[i].code, p->code[i].jt,
 		       p->code[i].jf, p->code[i].k);
 	puts("};");
+}
+
+static void make_filter(enum arch arch)
+{
+	static struct prog p;
+	struct figures fig = { 0 };
+
+	p.len = 0;
+	compile(&p, arch);
+	for (size_t i = 0; i < p.len; i++)
+		validate_insn(&p, i);
+	simulate(&p, arch, &fig);
+	print_filter(&p, &fig);
 }
 
 static void print_header(void)
@@ -772,15 +806,9 @@ static void print_header(void)
 	puts("#if defined(__ILP32__) || __BYTE_ORDER__ != __ORDER_LITTLE_ENDIAN__");
 	puts("#error \"no seccomp filter for this machine\"\n#endif\n");
 	for (int a = 0; a < ARCH_MAX; a++) {
-		static struct prog p;
-		struct figures fig = { 0 };
-
-		p.len = 0;
-		compile(&p, (enum arch)a);
-		for (size_t i = 0; i < p.len; i++)
-			validate_insn(&p, i);
-		simulate(&p, (enum arch)a, &fig);
-		print_filter(&p, (enum arch)a, &fig);
+		printf("#%s defined(%s)\n", a == 0 ? "if" : "elif", arches[a].macro);
+		for (variant = PLAIN; variant < VARIANT_MAX; variant++)
+			make_filter((enum arch)a);
 	}
 	puts("#else\n#error \"no seccomp filter for this machine\"\n#endif\n\n#endif");
 }

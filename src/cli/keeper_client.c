@@ -2,6 +2,7 @@
 #include "cli/keeper_client.h"
 
 #include "base/own.h"
+#include "base/syscalls.h"
 #include "wire/chan.h"
 #include "wire/msg.h"
 
@@ -46,7 +47,8 @@ static int call(struct keeper_client *k, uint16_t op, const void *body, size_t l
 		r = chan_recv(k->fd, answer);
 		if (r <= 0)
 			return r == 0 ? keeper_lost(e) : err_set(e, ERR_SYS, -r, "hear the keeper");
-		if (answer->type == EVENT_GONE && take_gone(k, answer) == 0)
+		if (answer->type == EVENT_REFUSED ||
+		    (answer->type == EVENT_GONE && take_gone(k, answer) == 0))
 			continue;
 		if (answer->type == REPLY_FAILED &&
 		    (answer->request == request || answer->request == 0)) {
@@ -211,6 +213,27 @@ int keeper_box_end(struct keeper_client *k, uint64_t box, struct box_figures *f,
 	return 0;
 }
 
+int keeper_refused(struct keeper_client *k, const char **names, unsigned int max, struct err *e)
+{
+	static struct chan_msg answer;
+	unsigned int n = 0;
+	struct msg_in in;
+
+	if (call(k, OP_REFUSALS, NULL, 0, &answer, e) < 0)
+		return -1;
+	msg_in_init(&in, answer.body, answer.len);
+	while (in.at < in.len && !in.failed && n < max) {
+		uint32_t number;
+
+		(void)msg_get_u64(&in);
+		number = msg_get_u32(&in);
+		if (!in.failed && number != REFUSAL_DEAF)
+			names[n++] = syscall_name(number);
+	}
+	chan_msg_close(&answer);
+	return (int)n;
+}
+
 int keeper_event(struct keeper_client *k, struct err *e)
 {
 	static struct chan_msg m;
@@ -218,6 +241,8 @@ int keeper_event(struct keeper_client *k, struct err *e)
 
 	if (r <= 0)
 		return keeper_lost(e);
+	if (m.type == EVENT_REFUSED) /* who wants to know asks at the end */
+		return 0;
 	if (m.type != EVENT_GONE || take_gone(k, &m) < 0) {
 		chan_msg_close(&m);
 		return err_set(e, ERR_PROTO, 0, "the keeper sent what was not asked for");

@@ -31,6 +31,8 @@ int keeper_box_new(struct keeper_client *k, const struct box_request *q, struct 
 int keeper_box_deadline(struct keeper_client *k, uint64_t box, uint64_t us, struct err *e);
 int keeper_box_end(struct keeper_client *k, uint64_t box, struct box_figures *f, struct err *e);
 int keeper_box_figures(struct keeper_client *k, uint64_t box, struct box_figures *f, struct err *e);
+/* Names of the system calls that programs of our boxes were refused, as many as fit. How many, or -1. */
+int keeper_refused(struct keeper_client *k, const char **names, unsigned int max, struct err *e);
 int keeper_box_attach(struct keeper_client *k, uint64_t box, int *ret_stream, struct err *e);
 
 /* Take an event that is waiting. -1: the keeper is gone. */

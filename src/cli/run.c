@@ -388,6 +388,11 @@ static int with_keeper(struct keeper_client *k, struct state *s, const struct pr
 	box_close(&b);
 	s->res->box_gone = k->box_gone;
 	s->res->why = k->gone_why;
+	if (s->q->json) {
+		int n = keeper_refused(k, s->res->refused, ARRAY_LEN(s->res->refused), &end_err);
+
+		s->res->nrefused = n > 0 ? (unsigned int)n : 0;
+	}
 	if (keeper_box_end(k, s->res->info.box, &s->res->figures, &end_err) < 0 && r == 0) {
 		*e = end_err;
 		return -1;

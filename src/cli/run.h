@@ -61,6 +61,8 @@ struct run_result {
 	struct capture out[2];
 	char **files; /* what --out collected */
 	unsigned int nfiles, nskipped;
+	const char *refused[REFUSALS_MAX]; /* system calls; for --json */
+	unsigned int nrefused;
 };
 
 /* run_opts.c */

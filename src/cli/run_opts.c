@@ -384,5 +384,7 @@ int run_opts(struct run_request *q, int argc, char **argv, struct err *e)
 			       "standard input cannot be the program and its input at once");
 	if (q->tty && (q->json || q->stdin_file != NULL))
 		return err_set(e, ERR_USAGE, 0, "--tty does not go with --json or --stdin");
+	if (q->json)
+		q->box.flags |= BOX_HEARD;
 	return resolve_mounts(q, e);
 }

@@ -141,6 +141,10 @@ static void json_box(struct json *j, const struct run_request *q, const struct r
 		if ((r->info.layers & LAYER_BIT(i)) != 0)
 			json_str(j, NULL, layer_row((enum layer)i)->name);
 	json_close(j, ']');
+	json_open(j, "refused_syscalls", '[');
+	for (unsigned int i = 0; i < r->nrefused; i++)
+		json_str(j, NULL, r->refused[i]);
+	json_close(j, ']');
 	json_open(j, "files", '[');
 	for (unsigned int i = 0; i < r->nfiles; i++)
 		json_str(j, NULL, r->files[i]);

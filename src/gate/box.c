@@ -187,6 +187,19 @@ void gboxes_gone(struct gate *g, uint64_t id, enum gone_why why, const struct bo
 		}
 }
 
+void gboxes_refused(struct gate *g, uint64_t id, const char *call)
+{
+	struct gbox *b = g->boxes;
+
+	while (b != NULL && b->id != id)
+		b = b->next;
+	if (b != NULL && b->ops->refused != NULL &&
+	    (!b->ended || (b->on_end != NULL && b->end_arg == b->arg)))
+		b->ops->refused(b->arg, call);
+	else
+		audit(g, "syscall_refused", NULL, "syscall", call, NULL);
+}
+
 /* What no init of ours says. */
 static void broke(struct gbox *b, const char *how)
 {

@@ -34,6 +34,8 @@ struct gbox_ops {
 	void (*ready)(void *arg, struct gbox *b);
 	void (*failed)(void *arg, const struct err *e);
 	void (*gone)(void *arg, enum box_end why, const struct box_figures *f);
+	/* A program was refused this system call, for the first time; may come until done() of gbox_end(). May be NULL. */
+	void (*refused)(void *arg, const char *call);
 };
 
 struct gbox {
@@ -95,6 +97,8 @@ void gbox_end(struct gbox *b, void (*done)(void *arg, const struct box_figures *
 void gboxes_flush(struct gate *g);
 /* EVENT_GONE of the keeper. */
 void gboxes_gone(struct gate *g, uint64_t id, enum gone_why why, const struct box_figures *f);
+/* What the keeper heard of a box. */
+void gboxes_refused(struct gate *g, uint64_t id, const char *call);
 
 /* Start a job in a box; j is the caller's and stays until its end was told or gjob_drop(). id 0: the next one.
  * 0, or -errno. */

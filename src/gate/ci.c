@@ -421,7 +421,7 @@ void ci_limits(struct gate *g, struct box_request *q)
 	char *const *waived;
 	unsigned int n;
 
-	*q = (struct box_request){ 0 };
+	*q = (struct box_request){ .flags = BOX_HEARD };
 	limits_init(&q->limits);
 	q->limits.v[LIMIT_MEMORY] = config_u64(c, CONF_CI_MEMORY);
 	q->limits.v[LIMIT_PROCESSES] = config_u64(c, CONF_CI_PROCESSES);

@@ -247,7 +247,17 @@ static void on_gone(void *arg, enum box_end why, const struct box_figures *f)
 	making_failed(s, 500, "the box ended unexpectedly");
 }
 
-static const struct gbox_ops box_ops = { .ready = on_ready, .failed = on_failed, .gone = on_gone };
+static void on_refused(void *arg, const char *call)
+{
+	struct session *s = arg;
+
+	audit(s->g, "syscall_refused", NULL, "syscall", call, "tenant", s->tenant->name, "session",
+	      s->id, NULL);
+}
+
+static const struct gbox_ops box_ops = {
+	.ready = on_ready, .failed = on_failed, .gone = on_gone, .refused = on_refused
+};
 
 static void on_turn(void *arg)
 {

@@ -91,6 +91,7 @@ struct gate {
 	unsigned int ntokens;
 
 	bool stopping;
+	bool refused_unseen; /* the keeper cannot hear which system calls boxes are refused */
 	struct timer drain;
 	struct trial trial;
 	uint64_t audit_failed_us; /* the audit file could not be written, last seen; 0: it can */
@@ -135,6 +136,11 @@ const struct tenant *tenant_find(const struct gate *g, const char *name);
 /* Count a box of a tenant; false: it, or the server, has as many as it may. */
 bool quota_take(struct gate *g, const struct tenant *t);
 void quota_give(struct gate *g, const struct tenant *t);
+
+/* --- refused.c --- */
+
+/* EVENT_REFUSED of the keeper. */
+void refused_ask(struct gate *g);
 
 /* --- audit.c --- */
 

@@ -193,6 +193,8 @@ static void on_keeper_event(struct gate *g, struct chan_msg *m)
 		stop(g);
 	} else if (m->type == EVENT_CONFIG && m->nfds == 3) {
 		reload(g, m->fds);
+	} else if (m->type == EVENT_REFUSED) {
+		refused_ask(g);
 	} else if (m->type == EVENT_GONE) {
 		msg_in_init(&in, m->body, m->len);
 		box = msg_get_u64(&in);

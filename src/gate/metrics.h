@@ -21,7 +21,8 @@ struct metrics {
 	struct histogram waited[OPERATION_MAX], lasted[OPERATION_MAX];
 	struct histogram box_setup;
 	uint64_t requests[STATUS_CLASSES]; /* by first digit */
-	uint64_t boxes_made, boxes_failed, boxes_oom, tokens_refused, audit_lost, adopted;
+	uint64_t boxes_made, boxes_failed, boxes_oom, tokens_refused, audit_lost, adopted,
+		calls_refused;
 };
 
 struct gate;

@@ -376,9 +376,6 @@ static void main_ended(void *arg, const struct job_exit *x, uint64_t number)
 	if (x->how == JOB_SIGNALED && x->code == SIGXCPU)
 		audit(o->g, "limit_hit", NULL, "request", o->request, "limit", "cpu_seconds",
 		      "tenant", o->spec.tenant->name, NULL);
-	if (x->how == JOB_SIGNALED && x->code == SIGSYS)
-		audit(o->g, "syscall_refused", NULL, "request", o->request, "tenant",
-		      o->spec.tenant->name, NULL);
 	if (x->how == JOB_FAILED)
 		fail(o, 500, ONESHOT_BOX_GONE, "the program could not be started: %s", x->stage);
 	else
@@ -686,7 +683,17 @@ static void on_gone(void *arg, enum box_end why, const struct box_figures *f)
 					     : "the box ended unexpectedly");
 }
 
-static const struct gbox_ops box_ops = { .ready = on_ready, .failed = on_failed, .gone = on_gone };
+static void on_refused(void *arg, const char *call)
+{
+	struct oneshot *o = arg;
+
+	audit(o->g, "syscall_refused", NULL, "request", o->request, "syscall", call, "tenant",
+	      o->spec.tenant->name, NULL);
+}
+
+static const struct gbox_ops box_ops = {
+	.ready = on_ready, .failed = on_failed, .gone = on_gone, .refused = on_refused
+};
 
 static void on_turn(void *arg)
 {

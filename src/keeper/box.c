@@ -47,6 +47,7 @@ static struct box *free_slot(struct keeper *k)
 				.pidfd = -1,
 				.control_fd = -1,
 				.report_fd = -1,
+				.refusals_fd = -1,
 				.deadline_us = UINT64_MAX,
 			};
 			if (i >= k->nboxes)
@@ -270,6 +271,7 @@ int box_new(struct keeper *k, const struct box_request *q, uint64_t request, str
 	s.ids = ids_for(&k->ids, k->instance.slot, b->number, (q->flags & BOX_ROOT_USER) != 0);
 	s.two_ids = !k->ids.single;
 	s.can_groups = k->ids.can_groups;
+	s.heard = b->heard = (q->flags & BOX_HEARD) != 0;
 	s.can_shield = k->ids.can_shield && s.ids.in_user != s.ids.in_root;
 	if (s.two_ids && shares_uid(k, q))
 		s.ids.user = 0;
@@ -349,6 +351,10 @@ static void setup_done(struct keeper *k, struct box *b)
 	struct err e;
 	ptrdiff_t n;
 
+	if (b->heard && b->refusals_fd < 0) /* said before the report, perhaps not heard yet */
+		box_control_event(k, b);
+	if (b->heard && b->refusals_fd < 0)
+		refusals_deaf(k, b);
 	if ((b->layers & LAYER_BIT(LAYER_INIT_SHIELD)) != 0 && !shield(b->pid))
 		b->layers = info.layers &= ~LAYER_BIT(LAYER_INIT_SHIELD);
 	if (box_attach(b, &stream, &e) < 0) {
@@ -398,6 +404,11 @@ void box_control_event(struct keeper *k, struct box *b)
 		return;
 	if (r > 0 && m.type == CONTROL_PROC_WANT && m.nfds == 0 && b->state == BOX_SETUP) {
 		proc_help(b);
+		return;
+	}
+	if (r > 0 && m.type == CONTROL_LISTENER && m.nfds == 1 && b->state == BOX_SETUP &&
+	    b->heard && b->refusals_fd < 0) {
+		refusals_listen(k, b, m.fds[0]);
 		return;
 	}
 	/* init never speaks here: its end, or what only a hostile one would say. */
@@ -490,6 +501,7 @@ static bool finish(struct keeper *k, struct box *b)
 	tell_end(k, b);
 	fd_close(&b->pidfd);
 	fd_close(&b->control_fd);
+	fd_close(&b->refusals_fd);
 	free(b->record);
 	*b = (struct box){ .state = BOX_FREE };
 	return true;
@@ -501,6 +513,7 @@ uint64_t boxes_turn(struct keeper *k)
 
 	for (unsigned int i = 0; i < k->nboxes; i++) {
 		struct box *b = &k->boxes[i];
+		uint64_t resume;
 
 		if (b->state == BOX_FREE)
 			continue;
@@ -514,8 +527,13 @@ uint64_t boxes_turn(struct keeper *k)
 		}
 		if (b->state == BOX_ENDING && b->reaped && !finish(k, b) && next > now + US_PER_MS)
 			next = now + US_PER_MS;
-		if (b->state != BOX_FREE && b->deadline_us < next)
+		if (b->state == BOX_FREE)
+			continue;
+		if (b->deadline_us < next)
 			next = b->deadline_us;
+		resume = refusals_turn(k, b, now);
+		if (resume < next)
+			next = resume;
 	}
 	while (k->nboxes > 0 && k->boxes[k->nboxes - 1].state == BOX_FREE)
 		k->nboxes--;

@@ -13,7 +13,8 @@
 #include <sys/types.h>
 
 enum {
-	KEEPER_GATE_FD = 3, /* channel to the gate, open at exec */
+	REFUSAL_CALLS = 512, /* the highest call that is told is below */
+	KEEPER_GATE_FD = 3,  /* channel to the gate, open at exec */
 	BOXES_MAX = 4096,
 	ROOTS_MAX = 64,
 	BOX_USER = 65532, /* uid and gid of user code in a box */
@@ -130,6 +131,7 @@ struct setup {
 	struct box_ids ids;
 	bool two_ids, can_groups;
 	bool can_shield;         /* init can be protected from out of memory */
+	bool heard;              /* the keeper listens to refused system calls */
 	uint64_t waived, layers; /* layers: in, what the keeper could give; out, what the box has */
 	int go_fd, report_fd, control_fd, init_fd;
 	int join_fd[CG_KIND_MAX], njoin;
@@ -166,6 +168,7 @@ struct box {
 	int pidfd, control_fd, report_fd;
 	uint64_t request; /* to be answered: BOX_NEW or BOX_END; 0: none */
 	bool asked_to_end, reaped;
+	bool heard; /* was asked for with BOX_HEARD */
 	enum gone_why why;
 	uint64_t born_us, deadline_us, setup_us;
 	struct limits limits;
@@ -175,6 +178,10 @@ struct box {
 	struct box_figures last; /* taken before the cgroup went */
 	uint8_t *record;
 	size_t record_len;
+	int refusals_fd; /* -1: nobody listens */
+	uint32_t refusals_answered;
+	uint64_t refusals_resume_us;
+	uint64_t refused[REFUSAL_CALLS / 64]; /* bit per call: it was told */
 };
 
 /* --- servants.c: the gate and the store of a server --- */
@@ -216,6 +223,9 @@ struct keeper {
 	uint64_t next_box;
 	struct box boxes[BOXES_MAX];
 	unsigned int nboxes; /* highest index in use + 1 */
+	struct refused_call refusals[REFUSALS_MAX];
+	unsigned int nrefusals;
+	bool refusals_told; /* the gate knows that there are some */
 };
 
 struct box *box_find(struct keeper *k, uint64_t id);
@@ -248,6 +258,19 @@ void ops_failed(struct keeper *k, uint64_t request, const struct err *e);
  * the box's plan. Does not wait. */
 void proc_help(const struct box *b);
 
+/* --- refusals.c --- */
+
+/* fd is the listener of the box's filter, and ours from here on. */
+void refusals_listen(struct keeper *k, struct box *b, int fd);
+/* This box wants a listener and could not have one. */
+void refusals_deaf(struct keeper *k, const struct box *b);
+void refusals_event(struct keeper *k, struct box *b);
+/* Go on listening to a box that was told to wait; when to look again. */
+uint64_t refusals_turn(struct keeper *k, struct box *b, uint64_t now);
+/* The body of the answer to REFUSALS: what was heard, which is forgotten. */
+size_t refusals_take(struct keeper *k, void *body, size_t cap);
+void refusals_new_gate(struct keeper *k);
+
 /* --- main.c --- */
 
 enum { /* what an event speaks of */
@@ -256,6 +279,7 @@ enum { /* what an event speaks of */
        WATCH_SUPERVISOR = 2,
        WATCH_REPORTS = 16, /* plus number of the box */
        WATCH_CONTROLS = WATCH_REPORTS + BOXES_MAX,
+       WATCH_REFUSALS = WATCH_CONTROLS + BOXES_MAX,
 };
 
 void keeper_watch(struct keeper *k, int fd, uint64_t what);

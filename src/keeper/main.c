@@ -158,6 +158,11 @@ static void dispatch(struct keeper *k, uint64_t what)
 		children_event(k);
 	} else if (what == WATCH_SUPERVISOR) {
 		server_sup_event(k);
+	} else if (what >= WATCH_REFUSALS) {
+		struct box *b = &k->boxes[what - WATCH_REFUSALS];
+
+		if (b->state != BOX_FREE && b->refusals_fd >= 0)
+			refusals_event(k, b);
 	} else if (what >= WATCH_CONTROLS) {
 		struct box *b = &k->boxes[what - WATCH_CONTROLS];
 

@@ -103,6 +103,16 @@ static int op_HELLO(struct keeper *k, struct chan_msg *m)
 	msg_put_u32(&out, KEEPER_PROTO_VERSION);
 	msg_put_u32(&out, KEEPER_PROTO_OLDEST);
 	ops_ok(k, m->request, body, out.len, NULL);
+	refusals_new_gate(k);
+	return 0;
+}
+
+/* What was heard of boxes, which are all the gate's. */
+static int op_REFUSALS(struct keeper *k, struct chan_msg *m)
+{
+	static uint8_t body[REFUSALS_MAX * 12];
+
+	ops_ok(k, m->request, body, refusals_take(k, body, sizeof(body)), NULL);
 	return 0;
 }
 

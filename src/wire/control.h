@@ -12,4 +12,5 @@ enum control_type {
 	CONTROL_GATE = 1,  /* keeper -> init, one descriptor: the stream of a new gate */
 	CONTROL_PROC_WANT, /* plan -> keeper: I may not mount /proc, can you? */
 	CONTROL_PROC,      /* keeper -> plan: a detached /proc of the box as descriptor, or none */
+	CONTROL_LISTENER,  /* plan -> keeper, one descriptor: who listens to refused system calls */
 };

@@ -31,9 +31,10 @@ enum op_type {
 enum reply_type {
 	REPLY_OK = 128,
 	REPLY_FAILED,
-	EVENT_GONE,   /* u64 box, u32 why, box_figures */
-	EVENT_STOP,   /* finish what is under way and exit */
-	EVENT_CONFIG, /* three descriptors: configuration, certificate, key */
+	EVENT_GONE,    /* u64 box, u32 why, box_figures */
+	EVENT_STOP,    /* finish what is under way and exit */
+	EVENT_CONFIG,  /* three descriptors: configuration, certificate, key */
+	EVENT_REFUSED, /* there is something to ask REFUSALS for */
 };
 
 /* Between the keeper of a server and its supervisor. */
@@ -49,11 +50,21 @@ enum {
 	BOX_MOUNTS_MAX = 16,
 	BOX_RECORD_MAX = 4096,
 	BOX_AT_MAX = 256,
+	REFUSALS_MAX = 512, /* in one answer */
 };
+
+/* A system call that a program of a box was refused, told once per box and call. */
+struct refused_call {
+	uint64_t box;
+	uint32_t number;
+};
+
+#define REFUSAL_DEAF UINT32_MAX /* instead of a number: nobody can listen to this box */
 
 enum box_flags {
 	BOX_ROOT_USER = 1u << 0, /* user code is uid 0 of the box instead of 65532 */
-	BOX_FLAGS_ALL = (1u << 1) - 1,
+	BOX_HEARD = 1u << 1,     /* refused system calls are told: OP_REFUSALS */
+	BOX_FLAGS_ALL = (1u << 2) - 1,
 };
 
 /* Why a box is gone without having been asked to go. */

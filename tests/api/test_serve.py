@@ -5,6 +5,7 @@ import contextlib
 import http.client
 import json
 import os
+import platform
 import re
 import shutil
 import signal
@@ -20,6 +21,7 @@ from server import SANITIZED, certificate, ends, lives, mark, needs_root, serve,
 pytestmark = needs_root
 
 TOKEN = "operator-5d1c9e7720ab"
+MOUNT, BPF = 165, 321  # system calls of x86-64
 CI_ROUTES = {
     ("get", "/health"), ("get", "/ready"), ("get", "/metrics"), ("post", "/v1/execute"), ("post", "/v1/execute/stream"),
     ("post", "/v1/files"),
@@ -366,6 +368,40 @@ def test_audit(serve, tmp_path):
     until(lambda: re.search(r"token|auth", kinds_of(path)), "a token that was refused is there")
     text = path.read_text()
     assert TOKEN not in text and "wrong-9b1" not in text and "operator" in text, "whose box it was, and no secret"
+
+
+REFUSED_CALLS = """
+import ctypes
+libc = ctypes.CDLL(None, use_errno=True)
+for number in (%d, %d):
+    print(libc.syscall(ctypes.c_long(number), *[ctypes.c_long(0)] * 6), ctypes.get_errno())
+"""
+
+
+@pytest.mark.skipif(platform.machine() != "x86_64", reason="numbers of x86-64")
+def test_audit_of_refused_calls(serve, tmp_path):
+    path = tmp_path / "audit.jsonl"
+    server = serve(audit_file=path, tokens={"operator": TOKEN})
+    mine = {"Authorization": f"Bearer {TOKEN}", "X-Request-Id": "who-tried-it"}
+
+    def lines():
+        return [e for e in audit_of(path) if e["event"] == "syscall_refused"]
+
+    done = server.call("POST", "/v1/execute", {"code": REFUSED_CALLS % (MOUNT, BPF)}, mine)[1]
+    assert done["stdout"] == "-1 1\n-1 1\n"
+    until(lambda: len(lines()) == 2, "both are there")
+    assert [(e["syscall"], e["tenant"]) for e in lines()] == [("mount", "operator"), ("bpf", "operator")]
+    made = [e["request"] for e in audit_of(path) if e["event"] == "box_made"]
+    assert {e["request"] for e in lines()} == set(made[-1:])
+    session = server.call("POST", "/v1/sessions", {}, mine)[1]["session_id"]
+    for _ in range(2):
+        done = server.call("POST", f"/v1/sessions/{session}/bash",
+                           {"cmd": "unshare -U true; python3 - <<'E'\n" + REFUSED_CALLS % (MOUNT, MOUNT) + "\nE"}, mine)[1]
+        assert done["stdout"] == "-1 1\n-1 1\n", done
+    until(lambda: len(lines()) == 4, "those of the session are there, once each")
+    assert [(e["syscall"], e["tenant"], e["session"]) for e in lines()[2:]] == [
+        ("unshare", "operator", session), ("mount", "operator", session)]
+    assert re.search(r"^glovebox_syscalls_refused_total 4$", server.request("GET", "/metrics")[2].decode(), re.M)
 
 
 def test_audit_is_only_ever_appended_to(serve, tmp_path):
