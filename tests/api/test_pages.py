@@ -829,10 +829,12 @@ def test_trying_a_call_by_keyboard(server, browser):
     browser.key("Enter")
     status, output = "#post_v1_execute [role=status]", "#post_v1_execute form pre"
     browser.see(status, r"^200 OK, [0-9]+ ms$")
+    browser.see(output, "42")
     assert json.loads(browser.text(output))["stdout"] == "42\n"
     browser.js("document.getElementById('post_v1_execute-body').value = '{\"code\": 5}'")
     browser.key("Enter")
     browser.see(status, r"^422 ")
+    browser.see(output, "detail")  # the status is there before the body
     assert json.loads(browser.text(output))["detail"][0]["loc"] == ["body", "code"]
     clean(browser, server, but=["422"])
 
