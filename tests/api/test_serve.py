@@ -401,7 +401,7 @@ def test_audit_of_refused_calls(serve, tmp_path):
     until(lambda: len(lines()) == 4, "those of the session are there, once each")
     assert [(e["syscall"], e["tenant"], e["session"]) for e in lines()[2:]] == [
         ("unshare", "operator", session), ("mount", "operator", session)]
-    assert re.search(r"^glovebox_syscalls_refused_total 4$", server.request("GET", "/metrics")[2].decode(), re.M)
+    assert re.search(r"^glovebox_syscalls_refused_total 4$", server.request("GET", "/metrics", headers=mine)[2].decode(), re.M)
 
 
 def test_audit_is_only_ever_appended_to(serve, tmp_path):
