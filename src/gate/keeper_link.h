@@ -2,8 +2,7 @@
 /* The gate's side of the keeper's channel: ask now, hear later. */
 #pragma once
 
-#include "gate/loop.h"
-#include "wire/chan.h"
+#include "gate/call.h"
 #include "wire/ops.h"
 
 struct gate;
@@ -13,22 +12,9 @@ typedef void (*keeper_fn)(void *arg, struct chan_msg *m, const struct err *e);
 
 enum { LINK_CALLS = 8192 };
 
-struct link_call {
-	uint64_t request; /* 0: free */
-	keeper_fn fn;
-	void *arg;
-};
-
-struct link_out;
-
 struct keeper_link {
-	struct gate *g;
-	struct watch watch;
-	int fd;
-	uint64_t next_request;
-	struct link_call calls[LINK_CALLS]; /* by request modulo */
-	unsigned int waiting;
-	struct link_out *first, *last; /* not sent yet */
+	struct call_link link;
+	struct call calls[LINK_CALLS];
 	void (*event)(struct gate *g,
 		      struct chan_msg *m); /* EVENT_*; the descriptors are the receiver's */
 };

@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "gate/store_link.h"
 
-#include "base/err.h"
-#include "base/io.h"
 #include "base/own.h"
 #include "gate/gate.h"
 
@@ -12,93 +10,10 @@
 
 enum { QUEUE_MAX = 8 * 1024 * 1024, PIPE_BYTES = 1024 * 1024 };
 
-struct store_out {
-	struct store_out *next;
-	uint16_t type;
-	uint64_t request;
-	int fd; /* owned here */
-	size_t len;
-	uint8_t body[];
-};
-
-static void lost(struct store_link *s)
-{
-	/* The keeper starts both of us anew. */
-	loop_unwatch(&s->g->loop, &s->watch);
-	s->g->loop.stop = true;
-}
-
-static void send_waiting(struct store_link *s)
-{
-	while (s->first != NULL) {
-		struct store_out *o = s->first;
-		int r = chan_send(s->fd, o->type, o->request, o->body, o->len,
-				  o->fd >= 0 ? &o->fd : NULL, o->fd >= 0 ? 1 : 0);
-
-		if (r == -EAGAIN)
-			break;
-		if (r < 0) {
-			lost(s);
-			break;
-		}
-		s->first = o->next;
-		s->queued -= o->len;
-		fd_close(&o->fd);
-		free(o);
-	}
-	loop_change(&s->g->loop, &s->watch, s->first != NULL ? EPOLLIN | EPOLLOUT : EPOLLIN);
-}
-
-static int send_later(struct store_link *s, uint16_t op, uint64_t request, const void *body,
-		      size_t len, int fd)
-{
-	struct store_out *o;
-
-	if (s->queued + len > QUEUE_MAX)
-		return -EBUSY;
-	o = malloc(sizeof(*o) + len);
-	if (o == NULL)
-		return -ENOMEM;
-	*o = (struct store_out){ .type = op, .request = request, .len = len, .fd = -1 };
-	if (fd >= 0)
-		o->fd = fcntl(fd, F_DUPFD_CLOEXEC, 3);
-	if (fd >= 0 && o->fd < 0) {
-		free(o);
-		return -EMFILE;
-	}
-	if (len > 0)
-		(void)memcpy(o->body, body, len);
-	if (s->first == NULL)
-		s->first = o;
-	else
-		s->last->next = o;
-	s->last = o;
-	s->queued += len;
-	loop_change(&s->g->loop, &s->watch, EPOLLIN | EPOLLOUT);
-	return 0;
-}
-
 int64_t store_ask(struct store_link *s, uint16_t op, const void *body, size_t len, int fd,
 		  store_fn fn, void *arg)
 {
-	uint64_t request = s->next_request + 1;
-	int r = -EAGAIN;
-
-	if (s->waiting >= STORE_CALLS - 1)
-		return -EBUSY;
-	while (s->calls[request % STORE_CALLS].request != 0)
-		request++;
-	if (s->first == NULL)
-		r = chan_send(s->fd, op, request, body, len, fd >= 0 ? &fd : NULL, fd >= 0 ? 1 : 0);
-	if (r == -EAGAIN)
-		r = send_later(s, op, request, body, len, fd);
-	if (r < 0)
-		return r;
-	s->next_request = request;
-	s->calls[request % STORE_CALLS] =
-		(struct store_call){ .request = request, .fn = fn, .arg = arg };
-	s->waiting++;
-	return (int64_t)request;
+	return call_ask(&s->link, op, body, len, fd, (call_fn)fn, arg);
 }
 
 int64_t store_ask_name(struct store_link *s, uint16_t op, const char *tenant, const char *id,
@@ -116,73 +31,37 @@ int64_t store_ask_name(struct store_link *s, uint16_t op, const char *tenant, co
 
 void store_forget(struct store_link *s, const void *arg)
 {
-	for (unsigned int i = 0; i < STORE_CALLS; i++)
-		if (s->calls[i].request != 0 && s->calls[i].arg == arg)
-			s->calls[i].fn = NULL;
+	call_redirect(&s->link, arg, NULL, NULL);
 }
 
-static void forget_request(struct store_link *s, uint64_t request)
+static void answer(void *arg, struct chan_msg *m)
 {
-	struct store_call *c = &s->calls[request % STORE_CALLS];
-
-	if (c->request == request) {
-		c->request = 0;
-		s->waiting--;
-	}
-}
-
-static void answer(struct store_link *s, struct chan_msg *m)
-{
-	struct store_call *c = &s->calls[m->request % STORE_CALLS];
-	struct store_call call = *c;
-	struct store_failure f = { .reason = STORE_BROKEN };
-
-	if (m->request == 0 || c->request != m->request) {
-		chan_msg_close(m);
-		return;
-	}
-	c->request = 0;
-	s->waiting--;
-	if (call.fn == NULL || m->type != STORE_OK) {
-		if (m->type == STORE_FAILED)
-			(void)store_failure_decode(m->body, m->len, &f);
-		chan_msg_close(m);
-		if (call.fn != NULL)
-			call.fn(call.arg, NULL, &f);
-		return;
-	}
-	call.fn(call.arg, m, NULL);
-}
-
-static void on_event(void *arg, uint32_t events)
-{
-	static struct chan_msg m;
 	struct store_link *s = arg;
+	struct store_failure f = { .reason = STORE_BROKEN };
+	struct call call;
+	store_fn fn;
 
-	if ((events & EPOLLOUT) != 0)
-		send_waiting(s);
-	for (unsigned int i = 0; i < 64 && s->watch.fn != NULL; i++) {
-		int r = chan_recv(s->fd, &m);
-
-		if (r == -EAGAIN || r == -EINTR)
-			return;
-		if (r <= 0) {
-			lost(s);
-			return;
-		}
-		answer(s, &m);
+	if (!call_answered(&s->link, m, &call))
+		return;
+	fn = (store_fn)call.fn;
+	if (m->type == STORE_OK) {
+		fn(call.arg, m, NULL);
+		return;
 	}
+	if (m->type == STORE_FAILED)
+		(void)store_failure_decode(m->body, m->len, &f);
+	chan_msg_close(m);
+	fn(call.arg, NULL, &f);
 }
 
 int store_link_start(struct gate *g, struct store_link *s, int fd, struct err *e)
 {
-	int r;
-
-	s->g = g;
-	s->fd = fd;
-	(void)io_set_nonblock(fd, 1);
-	r = loop_watch(&g->loop, &s->watch, fd, EPOLLIN, on_event, s);
-	return r < 0 ? err_set(e, ERR_SYS, -r, "watch the store") : 0;
+	s->link = (struct call_link){ .calls = s->calls,
+				      .ncalls = STORE_CALLS,
+				      .queued_max = QUEUE_MAX,
+				      .received = answer,
+				      .arg = s };
+	return call_start(g, &s->link, fd, "store", e);
 }
 
 /* --- uploads ---------------------------------------------------------------------------------- */
@@ -294,7 +173,7 @@ static void on_commit(void *arg, struct chan_msg *m, const struct store_failure 
 	struct store_meta meta;
 
 	if (u->put != 0)
-		forget_request(&u->g->store, u->put);
+		call_forget(&u->g->store.link, u->put);
 	u->put = 0;
 	if (m != NULL && store_meta_decode(m->body, m->len, &meta) == 0) {
 		chan_msg_close(m);
@@ -345,7 +224,7 @@ void store_upload_abort(struct store_upload *u)
 	store_forget(&u->g->store, u);
 	if (u->put == 0)
 		return;
-	forget_request(&u->g->store, u->put);
+	call_forget(&u->g->store.link, u->put);
 	len = store_abort_encode(u->put, body, sizeof(body));
 	(void)store_ask(&u->g->store, STORE_OP_ABORT, body, (size_t)len, -1, NULL, NULL);
 }

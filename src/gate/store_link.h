@@ -2,12 +2,8 @@
 /* The gate's side of the store's channel, and contents on their way to and from it. */
 #pragma once
 
-#include "base/err.h"
-#include "gate/loop.h"
-#include "wire/chan.h"
+#include "gate/call.h"
 #include "wire/store.h"
-
-#include <stdbool.h>
 
 struct gate;
 
@@ -16,23 +12,9 @@ typedef void (*store_fn)(void *arg, struct chan_msg *m, const struct store_failu
 
 enum { STORE_CALLS = 4096 };
 
-struct store_call {
-	uint64_t request; /* 0: free */
-	store_fn fn;
-	void *arg;
-};
-
-struct store_out;
-
 struct store_link {
-	struct gate *g;
-	struct watch watch;
-	int fd;
-	uint64_t next_request;
-	struct store_call calls[STORE_CALLS];
-	unsigned int waiting;
-	size_t queued;
-	struct store_out *first, *last;
+	struct call_link link;
+	struct call calls[STORE_CALLS];
 };
 
 int store_link_start(struct gate *g, struct store_link *s, int fd, struct err *e);
@@ -47,7 +29,7 @@ void store_forget(struct store_link *s, const void *arg);
 
 /* --- a content on its way in ---
  *
- * Bytes are written to a pipe that the store reads. store_put_write() takes what fits; want() is called when more
+ * Bytes are written to a pipe that the store reads. store_upload_write() takes what fits; want() is called when more
  * does. done() is the last call: meta, or why not. */
 struct store_upload {
 	struct gate *g;
