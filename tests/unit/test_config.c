@@ -561,104 +561,105 @@ static int parse_as(enum config_type type, const char *in, uint64_t *num, char *
 	return conf_parse(&row, in, num, text, size, why);
 }
 
+static const struct value_row {
+	enum config_type type;
+	const char *in, *want; /* NULL: refused */
+	uint64_t num;
+} value_rows[] = {
+	{ CONFIG_BOOL, "yes", "true", 1 },
+	{ CONFIG_BOOL, "ON", "true", 1 },
+	{ CONFIG_BOOL, "1", "true", 1 },
+	{ CONFIG_BOOL, "true", "true", 1 },
+	{ CONFIG_BOOL, "no", "false", 0 },
+	{ CONFIG_BOOL, "Off", "false", 0 },
+	{ CONFIG_BOOL, "0", "false", 0 },
+	{ CONFIG_BOOL, "false", "false", 0 },
+	{ CONFIG_BOOL, "", NULL, 0 },
+	{ CONFIG_BOOL, "2", NULL, 0 },
+	{ CONFIG_MILLI, "0.5", "0.5", 500 },
+	{ CONFIG_MILLI, "4", "4", 4000 },
+	{ CONFIG_MILLI, "4.5", NULL, 0 },
+	{ CONFIG_INTEGER, "4095", "4095", 4095 },
+	{ CONFIG_INTEGER, "4096", NULL, 0 },
+	{ CONFIG_INTEGER, "-1", NULL, 0 },
+	{ CONFIG_BYTES, "2k", "2k", 2048 },
+	{ CONFIG_DURATION, "4ms", "4ms", 4000 },
+	{ CONFIG_PATH, "/a//b/", "/a/b", 0 },
+	{ CONFIG_PATH, "", "", 0 },
+	{ CONFIG_PATH, "/", NULL, 0 },
+	{ CONFIG_PATH, "a", NULL, 0 },
+	{ CONFIG_PATH, "/a/../b", NULL, 0 },
+	{ CONFIG_PATH, "/a/./b", NULL, 0 },
+	{ CONFIG_PATH, "/a\nb", NULL, 0 },
+	{ CONFIG_PATH, "/a\xff", NULL, 0 },
+	{ CONFIG_PATH, "/\xc3\xa4", "/\xc3\xa4", 0 },
+	{ CONFIG_LISTEN, "127.0.0.1:08000", "127.0.0.1:8000", 0 },
+	{ CONFIG_LISTEN, "localhost:1", "127.0.0.1:1", 0 },
+	{ CONFIG_LISTEN, "[0::1]:1", "[::1]:1", 0 },
+	{ CONFIG_LISTEN, ":1", ":1", 0 },
+	{ CONFIG_LISTEN, "[::]:0", "[::]:0", 0 },
+	{ CONFIG_LISTEN, "unix:/run/x.sock", "unix:/run/x.sock", 0 },
+	{ CONFIG_LISTEN, "unix:x.sock", NULL, 0 },
+	{ CONFIG_LISTEN, "unix:", NULL, 0 },
+	{ CONFIG_LISTEN, "", NULL, 0 },
+	{ CONFIG_LISTEN, ":", NULL, 0 },
+	{ CONFIG_LISTEN, "8000", NULL, 0 },
+	{ CONFIG_LISTEN, "127.0.0.1", NULL, 0 },
+	{ CONFIG_LISTEN, "127.0.0.1:65536", NULL, 0 },
+	{ CONFIG_LISTEN, "127.1:80", NULL, 0 },
+	{ CONFIG_LISTEN, "::1:80", NULL, 0 },
+	{ CONFIG_LISTEN, "[::1]80", NULL, 0 },
+	{ CONFIG_LISTEN, "[::1%lo]:80", NULL, 0 },
+	{ CONFIG_LISTEN, "example.org:80", NULL, 0 },
+	{ CONFIG_TOKEN, TOKEN_A, "default:" TOKEN_A, 0 },
+	{ CONFIG_TOKEN, "team-1:" TOKEN_A, "team-1:" TOKEN_A, 0 },
+	{ CONFIG_TOKEN, "a:b:" TOKEN_A, "a:b:" TOKEN_A, 0 },
+	{ CONFIG_TOKEN, "Team:" TOKEN_A, NULL, 0 },
+	{ CONFIG_TOKEN, ":" TOKEN_A, NULL, 0 },
+	{ CONFIG_TOKEN, "0123456789abcde", NULL, 0 },
+	{ CONFIG_TOKEN, "0123456789abcdef", "default:0123456789abcdef", 0 },
+	{ CONFIG_TOKEN, "0123456789 abcdef", NULL, 0 },
+	{ CONFIG_TOKEN, "0123456789abcd\xc3\xa4", NULL, 0 },
+	{ CONFIG_HOST, "App.Example.ORG", "app.example.org", 0 },
+	{ CONFIG_HOST, "[::1]", "[::1]", 0 },
+	{ CONFIG_HOST, "a.example:80", NULL, 0 },
+	{ CONFIG_HOST, "a/b", NULL, 0 },
+	{ CONFIG_HOST, "a b", NULL, 0 },
+	{ CONFIG_HOST, "*", NULL, 0 },
+	{ CONFIG_ORIGIN, "https://App.example.org", "https://app.example.org", 0 },
+	{ CONFIG_ORIGIN, "http://localhost:3000", "http://localhost:3000", 0 },
+	{ CONFIG_ORIGIN, "https://a/b", NULL, 0 },
+	{ CONFIG_ORIGIN, "https://", NULL, 0 },
+	{ CONFIG_ORIGIN, "://a", NULL, 0 },
+	{ CONFIG_ORIGIN, "*", NULL, 0 },
+	{ CONFIG_ORIGIN, "null", NULL, 0 },
+	{ CONFIG_LAYER, "seccomp", "seccomp", 0 },
+	{ CONFIG_LAYER, "pid-namespace", NULL, 0 },
+	{ CONFIG_LAYER, "nonsense", NULL, 0 },
+	{ CONFIG_STRING, "a b", "a b", 0 },
+	{ CONFIG_STRING, "a\tb", NULL, 0 },
+	{ CONFIG_STRING, "a\xe2\x80\x8b", NULL, 0 },
+};
+
 TEST(config_values_in_their_plainest_form)
 {
-	static const struct {
-		enum config_type type;
-		const char *in, *want; /* NULL: refused */
-		uint64_t num;
-	} rows[] = {
-		{ CONFIG_BOOL, "yes", "true", 1 },
-		{ CONFIG_BOOL, "ON", "true", 1 },
-		{ CONFIG_BOOL, "1", "true", 1 },
-		{ CONFIG_BOOL, "true", "true", 1 },
-		{ CONFIG_BOOL, "no", "false", 0 },
-		{ CONFIG_BOOL, "Off", "false", 0 },
-		{ CONFIG_BOOL, "0", "false", 0 },
-		{ CONFIG_BOOL, "false", "false", 0 },
-		{ CONFIG_BOOL, "", NULL, 0 },
-		{ CONFIG_BOOL, "2", NULL, 0 },
-		{ CONFIG_MILLI, "0.5", "0.5", 500 },
-		{ CONFIG_MILLI, "4", "4", 4000 - 0 },
-		{ CONFIG_MILLI, "4.5", NULL, 0 },
-		{ CONFIG_INTEGER, "4095", "4095", 4095 },
-		{ CONFIG_INTEGER, "4096", NULL, 0 },
-		{ CONFIG_INTEGER, "-1", NULL, 0 },
-		{ CONFIG_BYTES, "2k", "2k", 2048 },
-		{ CONFIG_DURATION, "4ms", "4ms", 4000 },
-		{ CONFIG_PATH, "/a//b/", "/a/b", 0 },
-		{ CONFIG_PATH, "", "", 0 },
-		{ CONFIG_PATH, "/", NULL, 0 },
-		{ CONFIG_PATH, "a", NULL, 0 },
-		{ CONFIG_PATH, "/a/../b", NULL, 0 },
-		{ CONFIG_PATH, "/a/./b", NULL, 0 },
-		{ CONFIG_PATH, "/a\nb", NULL, 0 },
-		{ CONFIG_PATH, "/a\xff", NULL, 0 },
-		{ CONFIG_PATH, "/\xc3\xa4", "/\xc3\xa4", 0 },
-		{ CONFIG_LISTEN, "127.0.0.1:08000", "127.0.0.1:8000", 0 },
-		{ CONFIG_LISTEN, "localhost:1", "127.0.0.1:1", 0 },
-		{ CONFIG_LISTEN, "[0::1]:1", "[::1]:1", 0 },
-		{ CONFIG_LISTEN, ":1", ":1", 0 },
-		{ CONFIG_LISTEN, "[::]:0", "[::]:0", 0 },
-		{ CONFIG_LISTEN, "unix:/run/x.sock", "unix:/run/x.sock", 0 },
-		{ CONFIG_LISTEN, "unix:x.sock", NULL, 0 },
-		{ CONFIG_LISTEN, "unix:", NULL, 0 },
-		{ CONFIG_LISTEN, "", NULL, 0 },
-		{ CONFIG_LISTEN, ":", NULL, 0 },
-		{ CONFIG_LISTEN, "8000", NULL, 0 },
-		{ CONFIG_LISTEN, "127.0.0.1", NULL, 0 },
-		{ CONFIG_LISTEN, "127.0.0.1:65536", NULL, 0 },
-		{ CONFIG_LISTEN, "127.1:80", NULL, 0 },
-		{ CONFIG_LISTEN, "::1:80", NULL, 0 },
-		{ CONFIG_LISTEN, "[::1]80", NULL, 0 },
-		{ CONFIG_LISTEN, "[::1%lo]:80", NULL, 0 },
-		{ CONFIG_LISTEN, "example.org:80", NULL, 0 },
-		{ CONFIG_TOKEN, TOKEN_A, "default:" TOKEN_A, 0 },
-		{ CONFIG_TOKEN, "team-1:" TOKEN_A, "team-1:" TOKEN_A, 0 },
-		{ CONFIG_TOKEN, "a:b:" TOKEN_A, "a:b:" TOKEN_A, 0 },
-		{ CONFIG_TOKEN, "Team:" TOKEN_A, NULL, 0 },
-		{ CONFIG_TOKEN, ":" TOKEN_A, NULL, 0 },
-		{ CONFIG_TOKEN, "0123456789abcde", NULL, 0 },
-		{ CONFIG_TOKEN, "0123456789abcdef", "default:0123456789abcdef", 0 },
-		{ CONFIG_TOKEN, "0123456789 abcdef", NULL, 0 },
-		{ CONFIG_TOKEN, "0123456789abcd\xc3\xa4", NULL, 0 },
-		{ CONFIG_HOST, "App.Example.ORG", "app.example.org", 0 },
-		{ CONFIG_HOST, "[::1]", "[::1]", 0 },
-		{ CONFIG_HOST, "a.example:80", NULL, 0 },
-		{ CONFIG_HOST, "a/b", NULL, 0 },
-		{ CONFIG_HOST, "a b", NULL, 0 },
-		{ CONFIG_HOST, "*", NULL, 0 },
-		{ CONFIG_ORIGIN, "https://App.example.org", "https://app.example.org", 0 },
-		{ CONFIG_ORIGIN, "http://localhost:3000", "http://localhost:3000", 0 },
-		{ CONFIG_ORIGIN, "https://a/b", NULL, 0 },
-		{ CONFIG_ORIGIN, "https://", NULL, 0 },
-		{ CONFIG_ORIGIN, "://a", NULL, 0 },
-		{ CONFIG_ORIGIN, "*", NULL, 0 },
-		{ CONFIG_ORIGIN, "null", NULL, 0 },
-		{ CONFIG_LAYER, "seccomp", "seccomp", 0 },
-		{ CONFIG_LAYER, "pid-namespace", NULL, 0 },
-		{ CONFIG_LAYER, "nonsense", NULL, 0 },
-		{ CONFIG_STRING, "a b", "a b", 0 },
-		{ CONFIG_STRING, "a\tb", NULL, 0 },
-		{ CONFIG_STRING, "a\xe2\x80\x8b", NULL, 0 },
-	};
-
-	for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
+	for (size_t i = 0; i < ARRAY_LEN(value_rows); i++) {
+		const struct value_row *row = &value_rows[i];
 		char text[128] = "";
 		uint64_t num = 9;
-		int r = parse_as(rows[i].type, rows[i].in, &num, text, sizeof(text));
+		int r = parse_as(row->type, row->in, &num, text, sizeof(text));
 
-		if ((r == 0) != (rows[i].want != NULL))
-			test_fail(__FILE__, __LINE__, "'%s' of type %d: %d", rows[i].in,
-				  (int)rows[i].type, r);
+		if ((r == 0) != (row->want != NULL))
+			test_fail(__FILE__, __LINE__, "'%s' of type %d: %d", row->in,
+				  (int)row->type, r);
 		test_count();
-		if (rows[i].want == NULL)
+		if (row->want == NULL)
 			continue;
-		CHECK_STR(text, rows[i].want);
-		CHECK_EQ_INT(num, rows[i].num);
+		CHECK_STR(text, row->want);
+		CHECK_EQ_INT(num, row->num);
 		/* The plainest form of it is itself. */
-		CHECK_EQ_INT(parse_as(rows[i].type, rows[i].want, &num, text, sizeof(text)), 0);
-		CHECK_STR(text, rows[i].want);
+		CHECK_EQ_INT(parse_as(row->type, row->want, &num, text, sizeof(text)), 0);
+		CHECK_STR(text, row->want);
 	}
 }
 
