@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The Code Interpreter dialect: what its handlers share. Translation only: the engine is oneshot.c, session.c and
+ * The Code Interpreter dialect: what its handlers share. Translation only: the engine is oneshot.c, ci_sessions.c and
  * the store.
  */
 #pragma once

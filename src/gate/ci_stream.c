@@ -78,6 +78,16 @@ static void on_drained(struct req *r)
 	s->ack_later = 0;
 }
 
+void stream_lose_client(struct ci_stream *s)
+{
+	struct req *r = s->r;
+
+	if (r == NULL)
+		return;
+	on_gone(r);
+	req_abort(r);
+}
+
 /* No memory, or an init that does not wait to be acknowledged. */
 static void cut(struct ci_stream *s)
 {
@@ -120,7 +130,7 @@ static void keep_last(struct ci_stream *s, const char *name, struct json *data, 
 	json_raw(&j, "\ndata: ", 7);
 	json_raw(&j, data->buf, data->len);
 	json_raw(&j, "\n\n", 2);
-	if (j.failed) {
+	if (j.failed || data->failed) {
 		json_done(&j);
 		j.buf = strdup("event: error\ndata: {\"message\":\"out of memory\"}\n\n");
 		j.len = j.buf != NULL ? strlen(j.buf) : 0;

@@ -57,6 +57,16 @@ static void put_event(struct json *j, const struct ci_stream *s, uint64_t number
 	json_raw(j, "\n\n", 2);
 }
 
+/* An event that there is no memory for must not be missing from the middle: rather the client has to come again. */
+static void write_event(struct ci_stream *s, struct json *j)
+{
+	if (j->failed)
+		stream_lose_client(s);
+	else
+		(void)req_write(s->r, j->buf, j->len);
+	json_done(j);
+}
+
 void stream_send_output(struct ci_stream *s, uint64_t number, unsigned int stream,
 			const unsigned char *p, size_t n)
 {
@@ -67,8 +77,10 @@ void stream_send_output(struct ci_stream *s, uint64_t number, unsigned int strea
 
 	if (c->n > 0) {
 		joined = malloc(c->n + n);
-		if (joined == NULL)
+		if (joined == NULL) {
+			stream_lose_client(s);
 			return;
+		}
 		(void)memcpy(joined, c->p, c->n);
 		(void)memcpy(joined + c->n, p, n);
 		p = joined;
@@ -80,9 +92,7 @@ void stream_send_output(struct ci_stream *s, uint64_t number, unsigned int strea
 	if (n > rest) {
 		json_init(&j);
 		put_event(&j, s, number, stream, p, n - rest);
-		if (!j.failed)
-			(void)req_write(s->r, j.buf, j.len);
-		json_done(&j);
+		write_event(s, &j);
 	}
 	free(joined);
 }
@@ -99,9 +109,7 @@ static void send_carry(struct ci_stream *s, uint64_t number)
 			s->carry[i].n = 0;
 			json_init(&j);
 			put_event(&j, s, number, i + 1, c.p, c.n);
-			if (!j.failed)
-				(void)req_write(s->r, j.buf, j.len);
-			json_done(&j);
+			write_event(s, &j);
 		}
 }
 
@@ -146,9 +154,7 @@ void stream_send_result(struct ci_stream *s)
 	if (s->resumable)
 		put_id(&j, s, s->result_number);
 	json_raw(&j, s->result, s->result_len);
-	if (!j.failed)
-		(void)req_write(s->r, j.buf, j.len);
-	json_done(&j);
+	write_event(s, &j);
 	if (s->r == NULL)
 		return;
 	s->result_end = req_sent(s->r);

@@ -62,6 +62,8 @@ void stream_insert(struct gate *g, struct ci_stream *s);
 void stream_listen(struct ci_stream *s, struct req *r);
 /* End it and its run. It is freed at the end of the turn. */
 void stream_end(struct ci_stream *s);
+/* Its client cannot be told everything: it has to come again, or the run ends. */
+void stream_lose_client(struct ci_stream *s);
 
 /* --- ci_stream_events.c --- */
 

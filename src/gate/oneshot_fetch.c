@@ -307,6 +307,7 @@ static void next_fetch(struct oneshot *o)
 		put.has_unless = true;
 		(void)memcpy(put.unless_sha256, same->sha256, sizeof(put.unless_sha256));
 	}
+	buf_done(&o->fetched); /* of the file before */
 	buf_init(&o->fetched, 2 * FRAME_PAYLOAD_MAX);
 	o->fetched_number = 0;
 	o->fetch_ended = false;

@@ -391,6 +391,21 @@ def test_nothing_is_left_by_each_way(serve, way):
     assert odd_files(server) == []
 
 
+def test_files_that_go_out_leave_no_memory_behind(serve):
+    """Each had a buffer of its own size in the gate."""
+    server = serve()
+    code = "for i in range(100):\n    open(f'{i}.bin', 'wb').write(bytes([i]) * 10000)"
+
+    def some(runs):
+        for _ in range(runs):
+            status, done = server.call("POST", "/v1/execute", {"code": code, "timeout_ms": 20000})[:2]
+            assert status == 200 and len(done["files"]) == 100, done
+        return memory(server)["gate"]
+
+    before = some(2)
+    assert some(6) - before < 4000, "600 files of 10 kB must not stay, in kB"
+
+
 def mounts():
     return pathlib.Path("/proc/self/mountinfo").read_text(errors="replace").splitlines()
 
