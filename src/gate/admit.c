@@ -33,7 +33,7 @@ static void leave_queue(struct ticket *t)
 	a->waiting--;
 }
 
-static void enter(struct ticket *t)
+static void take_slot(struct ticket *t)
 {
 	struct admit *a = &t->g->admit;
 
@@ -41,6 +41,11 @@ static void enter(struct ticket *t)
 	t->admitted_us = t->g->loop.now_us;
 	a->active++;
 	a->by_operation[t->operation]++;
+}
+
+static void enter(struct ticket *t)
+{
+	take_slot(t);
 	metrics_waited(&t->g->metrics, t->operation, t->admitted_us - t->asked_us);
 	t->turn(t->arg);
 }
@@ -86,6 +91,12 @@ void admit_ask(struct gate *g, struct ticket *t, enum operation op, void (*turn)
 		      g->loop.now_us + config_u64(&g->config, CONF_EXECUTION_QUEUE_TIMEOUT),
 		      on_timeout, t) < 0)
 		on_timeout(t);
+}
+
+void admit_hold(struct gate *g, struct ticket *t, enum operation op)
+{
+	*t = (struct ticket){ .g = g, .operation = op, .asked_us = g->loop.now_us };
+	take_slot(t);
 }
 
 void admit_done(struct ticket *t)

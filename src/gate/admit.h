@@ -46,5 +46,7 @@ const char *operation_str(enum operation op);
 /* Ask. turn() or sent_away() is called, perhaps at once. */
 void admit_ask(struct gate *g, struct ticket *t, enum operation op, void (*turn)(void *arg),
 	       void (*sent_away)(void *arg), void *arg);
+/* Take a slot for what was admitted by the gate before this one and still runs, also where none is free. */
+void admit_hold(struct gate *g, struct ticket *t, enum operation op);
 /* Give the slot back, or leave the queue. Does nothing for a ticket that has neither. */
 void admit_done(struct ticket *t);

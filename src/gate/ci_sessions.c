@@ -2,8 +2,8 @@
 /*
  * Sessions: a box that lives on, and bash in it. /v1/sessions.
  *
- * A session is known to the keeper by its record (id, tenant, end of life) and its deadline; the next gate finds it
- * there. A command whose client leaves goes on.
+ * A session is known to the keeper by its record (id, tenant, end of life, commands that run) and its deadline; the
+ * next gate finds it there. A command whose client leaves goes on, and holds its slot until it has ended.
  */
 #include "gate/ci.h"
 #include "gate/ci_session.h"
@@ -20,7 +20,13 @@
 
 #define PREFIX "code-session-"
 
-enum { SESSION_ID = sizeof(PREFIX) + 32, BASH_OUT_EXTRA = 64, LATE_US = 30 * 1000 * 1000 };
+enum {
+	SESSION_ID = sizeof(PREFIX) + 32,
+	BASH_OUT_EXTRA = 64,
+	LATE_US = 30 * 1000 * 1000,
+	COMMANDS_SAVED_MAX = 64, /* as many as init runs at once */
+	RECORD_MAX = 512 + 16 * COMMANDS_SAVED_MAX,
+};
 
 struct session {
 	struct gate *g;
@@ -53,6 +59,7 @@ struct bash {
 	struct ticket ticket;
 	struct gjob job;
 	struct timer late;
+	bool recorded; /* the keeper knows that it runs */
 	struct buf out[2];
 	uint64_t began_us, max;
 	struct ci_body body;
@@ -88,6 +95,7 @@ static void release_making(struct session *s)
 }
 
 static void bash_lost(struct bash *b);
+static void bash_late(void *arg);
 
 static void session_end(struct session *s, void (*done)(void *arg, const struct box_figures *f),
 			void *arg)
@@ -132,6 +140,39 @@ static struct session *session_new(struct gate *g)
 	g->sessions = s;
 	g->nsessions++;
 	return s;
+}
+
+/* --- the record ------------------------------------------------------------------------------- */
+
+static bool runs(const struct bash *b)
+{
+	return b->job.box != NULL;
+}
+
+/* fn (may be NULL) hears whether the keeper has it. */
+static int save_record(struct session *s, keeper_fn fn)
+{
+	static uint8_t record[RECORD_MAX], space[RECORD_MAX + 16];
+	struct msg_out m;
+	uint16_t n = 0;
+
+	for (const struct bash *b = s->commands; b != NULL; b = b->next)
+		n += runs(b) && n < COMMANDS_SAVED_MAX;
+	msg_out_init(&m, record, sizeof(record));
+	msg_put_u8(&m, RECORD_SESSION);
+	msg_put_str(&m, s->id);
+	msg_put_str(&m, s->tenant->name);
+	msg_put_u64(&m, s->expires_unix_us);
+	msg_put_u16(&m, n);
+	for (const struct bash *b = s->commands; b != NULL && n > 0; b = b->next)
+		if (runs(b)) {
+			msg_put_u64(&m, b->job.id);
+			msg_put_u64(&m, b->late.at_us);
+			n--;
+		}
+	return m.failed ? -EMSGSIZE
+			: record_save(s->g, s->box->id, record, m.len, space, sizeof(space), fn,
+				      fn != NULL ? s : NULL);
 }
 
 /* --- making one ------------------------------------------------------------------------------- */
@@ -185,7 +226,6 @@ static void on_recorded(void *arg, struct chan_msg *m, const struct err *e)
 
 static void on_staged(void *arg)
 {
-	static uint8_t record[256], space[512];
 	struct session *s = arg;
 	struct msg_out m;
 	uint8_t body[16];
@@ -195,15 +235,11 @@ static void on_staged(void *arg)
 	msg_put_u64(&m, s->box->id);
 	msg_put_u64(&m, s->ttl_us);
 	(void)keeper_ask(&s->g->keeper, OP_BOX_DEADLINE, body, m.len, NULL, NULL);
-	msg_out_init(&m, record, sizeof(record));
-	msg_put_u8(&m, RECORD_SESSION);
-	msg_put_str(&m, s->id);
-	msg_put_str(&m, s->tenant->name);
-	msg_put_u64(&m, s->expires_unix_us);
-	if (m.failed ||
-	    record_save(s->g, s->box->id, record, m.len, space, sizeof(space), on_recorded, s) < 0)
+	if (save_record(s, on_recorded) < 0)
 		making_failed(s, 503, "the keeper cannot be asked");
 }
+
+static void commands_adopt(struct session *s);
 
 static void on_ready(void *arg, struct gbox *b)
 {
@@ -213,6 +249,7 @@ static void on_ready(void *arg, struct gbox *b)
 	if (s->r == NULL) { /* taken over */
 		s->ready = true;
 		s->g->metrics.adopted++;
+		commands_adopt(s);
 		return;
 	}
 	metrics_box(&s->g->metrics, b->info.setup_us);
@@ -359,6 +396,25 @@ void ci_session_create(struct req *r)
 	session_end(s, NULL, NULL);
 }
 
+/* The commands of a record: they hold their slots from now on. */
+static void load_commands(struct session *s, struct msg_in *in)
+{
+	for (unsigned int n = msg_get_u16(in); n > 0 && !in->failed; n--) {
+		uint64_t id = msg_get_u64(in), late_us = msg_get_u64(in);
+		struct bash *b = in->failed ? NULL : calloc(1, sizeof(*b));
+
+		if (b == NULL)
+			continue;
+		b->s = s;
+		b->next = s->commands;
+		s->commands = b;
+		b->began_us = clock_us();
+		b->job.id = id;
+		admit_hold(s->g, &b->ticket, OPERATION_BASH);
+		(void)timer_set(&s->g->loop, &b->late, late_us, bash_late, b);
+	}
+}
+
 int ci_session_adopt(struct gate *g, const struct box_info *info, const uint8_t *record, size_t n)
 {
 	struct session *s = session_new(g);
@@ -373,6 +429,7 @@ int ci_session_adopt(struct gate *g, const struct box_info *info, const uint8_t 
 	(void)msg_get_str(&in, s->id, sizeof(s->id));
 	(void)msg_get_str(&in, tenant, sizeof(tenant));
 	s->expires_unix_us = msg_get_u64(&in);
+	load_commands(s, &in);
 	s->tenant = tenant_find(g, tenant);
 	if (msg_end(&in) == 0 && s->tenant != NULL)
 		s->box = gbox_adopt(g, info, &box_ops, s, &e);
@@ -466,6 +523,8 @@ static void bash_end(struct bash *b)
 		at = &(*at)->next;
 	*at = b->next;
 	timer_clear(&b->s->g->loop, &b->late);
+	if (b->recorded && !b->s->ended && b->s->box != NULL)
+		(void)save_record(b->s, NULL);
 	gjob_drop(&b->job);
 	loop_defer(&b->s->g->loop, &b->deferred, bash_free, b);
 	admit_done(&b->ticket);
@@ -562,11 +621,30 @@ static void bash_gone(struct req *r)
 		bash_end(b); /* it had not begun */
 }
 
+static const struct gjob_ops bash_ops = { .output = bash_output,
+					  .ended = bash_ended,
+					  .failed = bash_failed };
+
+/* Hear again of the commands that the last gate had started. A job that init knows is not run again, and one that has
+ * run is refused; should a command never have come so far, what runs in its place does nothing. */
+static void commands_adopt(struct session *s)
+{
+	static const char *const argv[] = { "/bin/true", NULL };
+	struct job_spec spec = {
+		.kind = JOB_EXEC, .cwd = "/workspace", .argv = argv, .envp = ci_environment()
+	};
+	struct bash *next;
+
+	for (struct bash *b = s->commands; b != NULL; b = next) {
+		next = b->next;
+		b->recorded = true;
+		if (gjob_start(s->box, &b->job, b->job.id, &spec, &bash_ops, b) < 0)
+			bash_end(b);
+	}
+}
+
 static void bash_turn(void *arg)
 {
-	static const struct gjob_ops ops = { .output = bash_output,
-					     .ended = bash_ended,
-					     .failed = bash_failed };
 	struct bash *b = arg;
 	const char *const argv[] = { "/bin/bash", "-c", b->in.cmd.p, NULL };
 	struct job_spec spec = { .kind = JOB_EXEC,
@@ -586,7 +664,7 @@ static void bash_turn(void *arg)
 		return;
 	}
 	audit(b->s->g, "command", b->r, "tenant", b->s->tenant->name, "session", b->s->id, NULL);
-	r = gjob_start(b->s->box, &b->job, 0, &spec, &ops, b);
+	r = gjob_start(b->s->box, &b->job, 0, &spec, &bash_ops, b);
 	if (r == -E2BIG) {
 		struct req *req = b->r;
 
@@ -598,6 +676,7 @@ static void bash_turn(void *arg)
 		/* Should its init not keep to the time, somebody must. */
 		(void)timer_set(&b->s->g->loop, &b->late,
 				b->s->g->loop.now_us + spec.timeout_us + LATE_US, bash_late, b);
+		b->recorded = save_record(b->s, NULL) == 0;
 	} else {
 		bash_failed(b, -r, "it cannot be reached");
 	}

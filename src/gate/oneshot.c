@@ -408,10 +408,14 @@ struct oneshot *oneshot_resume(struct gate *g, const struct box_info *info, cons
 		return NULL;
 	o->adopted = true;
 	o->counted = quota_take(g, spec->tenant);
+	admit_hold(g, &o->ticket, spec->operation); /* it runs, whatever the limit is */
 	o->phase = PHASE_BOX;
 	if (load_before(o, record, n) == 0)
 		o->box = gbox_adopt(g, info, &box_ops, o, &e);
 	if (o->box == NULL) {
+		if (o->counted)
+			quota_give(g, spec->tenant);
+		admit_done(&o->ticket);
 		oneshot_free(o);
 		return NULL;
 	}

@@ -228,6 +228,13 @@ def bash(server, session, cmd):
     return answer["stdout"]
 
 
+def begin(server, wire, session, body):
+    """Asks for a command and waits for nothing."""
+    body = json.dumps(body).encode()
+    wire.send(b"POST /v1/sessions/%s/bash HTTP/1.1\r\nHost: %s\r\nContent-Type: application/json\r\nContent-Length: %d\r\n\r\n%s"
+              % (session.encode(), server.authority.encode(), len(body), body))
+
+
 def test_sessions_go_on(serve):
     server, word = serve(), mark()
     _, answer = server.call("POST", "/v1/sessions", {"ttl_seconds": 600})
@@ -260,10 +267,8 @@ def test_a_command_that_ran_meanwhile_does_not_block_its_session(serve):
     server, word = serve(), mark()
     _, answer = server.call("POST", "/v1/sessions", {"ttl_seconds": 600})
     session = answer["session_id"]
-    body = json.dumps({"cmd": f"sleep 1000; : {word}", "timeout_ms": 3000}).encode()
     with server.wire() as wire:
-        wire.send(b"POST /v1/sessions/%s/bash HTTP/1.1\r\nHost: %s\r\nContent-Type: application/json\r\nContent-Length: %d\r\n\r\n%s"
-                  % (session.encode(), server.authority.encode(), len(body), body))
+        begin(server, wire, session, {"cmd": f"sleep 1000; : {word}", "timeout_ms": 3000})
         until(lambda: server.running(word), "the command runs")
         server.kill_gate()
         assert wire.is_ended(), "no half answer"
@@ -291,6 +296,76 @@ def test_slots_are_counted_right_afterwards(serve):
         server.kill_gate()
     assert server.execute("print(1)")["stdout"] == "1\n"
     until(lambda: not server.running(word), "the program without a client is gone")
+
+
+ONE_SLOT = {"MAX_CONCURRENT_EXECUTIONS": "1", "EXECUTION_QUEUE_TIMEOUT_SEC": "0.2"}
+
+
+def asked(server):
+    """The status of one more execution."""
+    return server.call("POST", "/v1/execute", {"code": "print(1)"})[0]
+
+
+def active(server, operation):
+    text = server.request("GET", "/metrics")[2].decode()
+    return int(re.search(rf'^code_interpreter_executions_active{{operation="{operation}"}} (\d+)$', text, re.M)[1])
+
+
+def end_by_force(server, word):
+    for pid in server.running(word):
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(pid, signal.SIGKILL)
+
+
+def test_a_run_that_goes_on_holds_its_slot(serve):
+    """As many run at once as may, also after a kill: what was taken over counts, until it has ended."""
+    server, word, key = serve(env=ONE_SLOT), mark(), uuid.uuid4().hex
+    body = {"code": waiting(word), "timeout_ms": 60000}
+    with server.stream(body, {"Idempotency-Key": key}) as stream:
+        first = stream.next()
+    for _ in range(2):
+        server.kill_gate()
+        assert asked(server) == 429 and server.running(word)
+        assert active(server, "execute_stream") == 1
+    end_by_force(server, word)
+    with server.stream(body, {"Idempotency-Key": key, "Last-Event-ID": first.id}) as stream:
+        assert list(stream)[-1].name == "result"
+    until(lambda: asked(server) == 200, "its slot is free")
+    assert active(server, "execute_stream") == 0
+
+
+def test_a_command_that_goes_on_holds_its_slot(serve):
+    server, word = serve(env=ONE_SLOT), mark()
+    session = server.call("POST", "/v1/sessions", {"ttl_seconds": 600})[1]["session_id"]
+    with server.wire() as wire:
+        begin(server, wire, session, {"cmd": f"sleep 1000; : {word}", "timeout_ms": 60000})
+        until(lambda: server.running(word), "the command runs")
+        for _ in range(2):
+            server.kill_gate()
+            assert asked(server) == 429 and server.running(word)
+            assert active(server, "session_bash") == 1
+    end_by_force(server, word)
+    until(lambda: asked(server) == 200, "its slot is free")
+    assert active(server, "session_bash") == 0
+    server.kill_gate()
+    assert asked(server) == 200, "a command that has ended is not taken over"
+    assert bash(server, session, "echo here") == "here\n"
+    assert server.request("DELETE", f"/v1/sessions/{session}")[0] == 204
+
+
+def test_a_command_that_ended_without_a_gate_holds_no_slot(serve):
+    """Nobody was there to hear of it: the next gate hears it from the box."""
+    server, word = serve(env=ONE_SLOT), mark()
+    session = server.call("POST", "/v1/sessions", {"ttl_seconds": 600})[1]["session_id"]
+    with server.wire() as wire:
+        begin(server, wire, session, {"cmd": f"sleep 1000; : {word}", "timeout_ms": 60000})
+        until(lambda: server.running(word), "the command runs")
+        os.kill(server.pid_of("gate"), signal.SIGSTOP)
+        end_by_force(server, word)
+        server.kill_gate()
+    until(lambda: asked(server) == 200, "its slot is free")
+    assert active(server, "session_bash") == 0
+    assert server.request("DELETE", f"/v1/sessions/{session}")[0] == 204
 
 
 def test_killed_again_and_again_while_it_starts(serve):

@@ -1,0 +1,449 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * src/gate: what a new gate makes of what the last one had. Keeper, store and init are sockets whose other ends the test
+ * holds; the loop is turned by hand.
+ */
+#include "gate/ci.h"
+#include "gate/record.h"
+#include "wire/frame.h"
+#include "wire/job.h"
+
+#include <fcntl.h>
+#include <stdlib.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+#include "test_config.h"
+
+static struct gate g;
+static int keeper, store; /* their ends */
+static int to_keeper, to_store;
+
+/* Of main.c, which has another main(). */
+const char *gate_date(struct gate *gate)
+{
+	return gate->date;
+}
+
+void gate_request_id(struct gate *gate, char id[REQ_ID])
+{
+	(void)gate;
+	id[0] = '\0';
+}
+
+void gate_log_err(struct gate *gate, const char *event, const struct err *e)
+{
+	(void)gate;
+	test_fail(__FILE__, __LINE__, "%s: %s", event, e->text);
+}
+
+void gate_log_request(struct gate *gate, const struct req *r, const char *how, uint64_t us)
+{
+	(void)gate;
+	(void)r;
+	(void)how;
+	(void)us;
+}
+
+static void on_keeper_event(struct gate *gate, struct chan_msg *m)
+{
+	(void)gate;
+	chan_msg_close(m);
+}
+
+static void connect_to(int *ret_other, int *ret_ours)
+{
+	int s[2];
+
+	CHECK_EQ_INT(chan_pair(s), 0);
+	CHECK(fcntl(s[0], F_SETFL, O_NONBLOCK) == 0);
+	*ret_other = s[0];
+	*ret_ours = s[1];
+}
+
+static void gate_open(void)
+{
+	struct err e;
+
+	memset(&g, 0, sizeof(g));
+	must_load(&g.config, WORDS("--state-dir=/s", "--max-concurrent-executions=1"), no_env);
+	CHECK_EQ_INT(loop_init(&g.loop), 0);
+	connect_to(&keeper, &to_keeper);
+	connect_to(&store, &to_store);
+	CHECK_EQ_INT(keeper_link_start(&g, &g.keeper, to_keeper, on_keeper_event, &e), 0);
+	CHECK_EQ_INT(store_link_start(&g, &g.store, to_store, &e), 0);
+	CHECK_EQ_INT(auth_start(&g, &e), 0);
+}
+
+static void gate_close(void)
+{
+	const int fds[] = { keeper, store, to_keeper, to_store, g.loop.epoll_fd };
+
+	for (size_t i = 0; i < ARRAY_LEN(fds); i++)
+		(void)close(fds[i]);
+	free(g.loop.heap);
+	config_done(&g.config);
+}
+
+/* One wait for events and what they bring about, or a moment in which there is none. */
+static void stop_after_one(void *arg)
+{
+	unsigned int *turns = arg;
+
+	gboxes_flush(&g);
+	g.loop.stop = ++*turns == 2;
+}
+
+static void nothing(void *arg)
+{
+	(void)arg;
+}
+
+static void turn(void)
+{
+	struct timer soon = { 0 };
+	unsigned int turns = 0;
+
+	g.loop.now_us = clock_us();
+	g.loop.stop = false;
+	g.loop.each_turn = stop_after_one;
+	g.loop.arg = &turns;
+	CHECK_EQ_INT(timer_set(&g.loop, &soon, clock_us() + 1000, nothing, NULL), 0);
+	loop_run(&g.loop);
+	timer_clear(&g.loop, &soon);
+}
+
+/* What that much time brings about, without events. */
+static void pass(uint64_t us)
+{
+	unsigned int turns = 1;
+
+	g.loop.now_us = clock_us() + us;
+	g.loop.stop = false;
+	g.loop.each_turn = stop_after_one;
+	g.loop.arg = &turns;
+	loop_run(&g.loop);
+}
+
+/* --- admission ---------------------------------------------------------------------------------------------- */
+
+static unsigned int turns_had;
+
+static void on_turn(void *arg)
+{
+	(void)arg;
+	turns_had++;
+}
+
+TEST(admission_counts_what_runs_already)
+{
+	struct ticket old[3], fresh;
+
+	gate_open();
+	turns_had = 0;
+	for (size_t i = 0; i < ARRAY_LEN(old); i++) /* more than may be: they run */
+		admit_hold(&g, &old[i], OPERATION_STREAM);
+	CHECK_EQ_INT(g.admit.active, 3);
+	CHECK_EQ_INT(g.admit.by_operation[OPERATION_STREAM], 3);
+	CHECK_EQ_INT(g.metrics.waited[OPERATION_STREAM].count, 0); /* not for this gate */
+	admit_ask(&g, &fresh, OPERATION_EXECUTE, on_turn, on_turn, NULL);
+	for (size_t i = 0; i < ARRAY_LEN(old); i++) {
+		CHECK_EQ_INT(turns_had, 0);
+		admit_done(&old[i]);
+		admit_done(&old[i]); /* once is enough */
+	}
+	CHECK_EQ_INT(turns_had, 1);
+	CHECK_EQ_INT(g.admit.active, 1);
+	admit_done(&fresh);
+	CHECK_EQ_INT(g.admit.active, 0);
+	gate_close();
+}
+
+/* --- a session that was taken over --------------------------------------------------------------------------- */
+
+enum { BOX = 5, JOB = 77 };
+
+static size_t session_record(uint8_t *buf, size_t size, unsigned int commands, uint64_t late_us)
+{
+	struct msg_out m;
+
+	msg_out_init(&m, buf, size);
+	msg_put_u8(&m, RECORD_SESSION);
+	msg_put_str(&m, "code-session-00000000000000000000000000000000");
+	msg_put_str(&m, "local");
+	msg_put_u64(&m, UINT64_MAX / 2);
+	msg_put_u16(&m, (uint16_t)commands);
+	for (unsigned int i = 0; i < commands; i++) {
+		msg_put_u64(&m, JOB + i);
+		msg_put_u64(&m, late_us);
+	}
+	CHECK(!m.failed);
+	return m.len;
+}
+
+/* The keeper is asked for the box, and gives it: our end of its stream. */
+static int give_box(void)
+{
+	static struct chan_msg m;
+	struct box_info info = { .box = BOX };
+	uint8_t body[1024];
+	int s[2];
+
+	CHECK_EQ_INT(chan_recv(keeper, &m), 1);
+	CHECK_EQ_INT(m.type, OP_BOX_ATTACH);
+	CHECK(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0, s) == 0);
+	CHECK_EQ_INT(chan_send(keeper, REPLY_OK, m.request, body,
+			       (size_t)box_info_encode(&info, body, sizeof(body)), &s[1], 1),
+		     0);
+	(void)close(s[1]);
+	turn();
+	turn();
+	return s[0];
+}
+
+static int adopt(unsigned int commands, uint64_t late_us)
+{
+	struct box_info info = { .box = BOX };
+	uint8_t record[1024];
+	size_t n = session_record(record, sizeof(record), commands, late_us);
+
+	CHECK_EQ_INT(ci_session_adopt(&g, &info, record, n), 0);
+	CHECK_EQ_INT(g.admit.active, commands); /* from the first moment */
+	CHECK_EQ_INT(g.admit.by_operation[OPERATION_BASH], commands);
+	return give_box();
+}
+
+/* How many jobs init is asked for. */
+static unsigned int jobs_asked(int box)
+{
+	static uint8_t buf[1 << 16];
+	ssize_t n = recv(box, buf, sizeof(buf), MSG_DONTWAIT);
+	unsigned int jobs = 0;
+
+	for (ssize_t at = 0; at < n;) {
+		struct frame f;
+		ptrdiff_t used = frame_parse(buf + at, (size_t)(n - at), FRAME_TO_BOX, &f);
+
+		CHECK(used > 0);
+		if (f.type == FRAME_RUN) {
+			CHECK(f.id >= JOB && f.id < JOB + 64);
+			jobs++;
+		}
+		at += used;
+	}
+	return jobs;
+}
+
+static void say(int box, uint16_t type, uint64_t id, uint64_t number, const void *p, size_t n)
+{
+	uint8_t header[FRAME_HEADER];
+
+	frame_put_header(header, type, 0, id, number, n);
+	CHECK_EQ_INT(send(box, header, sizeof(header), 0), sizeof(header));
+	CHECK_EQ_INT(send(box, p, n, 0), n);
+}
+
+static void say_hello(int box)
+{
+	uint8_t body[16];
+	struct msg_out m;
+
+	msg_out_init(&m, body, sizeof(body));
+	msg_put_u32(&m, BOX_PROTO_VERSION);
+	msg_put_u32(&m, BOX_PROTO_OLDEST);
+	msg_put_u64(&m, 0);
+	say(box, FRAME_HELLO, 0, 0, body, m.len);
+}
+
+static void say_refused(int box, uint64_t id)
+{
+	uint8_t body[64];
+	struct msg_out m;
+
+	msg_out_init(&m, body, sizeof(body));
+	msg_put_u32(&m, EALREADY);
+	msg_put_str(&m, "this job has run already");
+	say(box, FRAME_REFUSED, id, 0, body, m.len);
+}
+
+static void say_exit(int box, uint64_t id)
+{
+	struct job_exit x = { .how = JOB_EXITED };
+	uint8_t body[256];
+
+	say(box, FRAME_EXIT, id, 9, body, (size_t)job_exit_encode(&x, body, sizeof(body)));
+}
+
+/* How many commands the record has that the keeper was given last. */
+static int commands_recorded(void)
+{
+	static struct chan_msg m;
+	int n = -1;
+
+	while (chan_recv(keeper, &m) == 1)
+		if (m.type == OP_BOX_RECORD) {
+			struct msg_in in;
+			char text[128];
+
+			msg_in_init(&in, m.body, m.len);
+			CHECK_EQ_INT(msg_get_u64(&in), BOX);
+			(void)msg_get_u32(&in); /* the length of the record */
+			CHECK_EQ_INT(msg_get_u8(&in), RECORD_SESSION);
+			(void)msg_get_str(&in, text, sizeof(text));
+			(void)msg_get_str(&in, text, sizeof(text));
+			(void)msg_get_u64(&in);
+			n = msg_get_u16(&in);
+			CHECK(!in.failed);
+		}
+	return n;
+}
+
+static void end_box(int box)
+{
+	struct box_figures f = { 0 };
+
+	gboxes_gone(&g, BOX, GONE_INIT, &f);
+	turn();
+	CHECK_EQ_INT(g.nsessions, 0);
+	CHECK_EQ_INT(g.admit.active, 0);
+	(void)close(box);
+}
+
+TEST(adopted_commands_hold_slots_until_they_end)
+{
+	int box;
+
+	gate_open();
+	box = adopt(3, clock_us() + 60 * US_PER_S);
+	CHECK_EQ_INT(jobs_asked(box), 3);
+	say_hello(box);
+	say_exit(box, JOB + 1);
+	turn();
+	CHECK_EQ_INT(g.admit.active, 2);
+	CHECK_EQ_INT(commands_recorded(), 2);
+	say_refused(box, JOB); /* it ended while there was no gate */
+	turn();
+	CHECK_EQ_INT(g.admit.active, 1);
+	CHECK_EQ_INT(commands_recorded(), 1);
+	say_exit(box, JOB + 2);
+	turn();
+	CHECK_EQ_INT(g.admit.active, 0);
+	CHECK_EQ_INT(commands_recorded(), 0);
+	CHECK_EQ_INT(g.nsessions, 1);
+	end_box(box);
+	gate_close();
+}
+
+TEST(adopted_commands_give_their_slots_back_with_the_box)
+{
+	int box;
+
+	gate_open();
+	box = adopt(2, clock_us() + 60 * US_PER_S);
+	CHECK_EQ_INT(g.admit.active, 2);
+	end_box(box);
+	gate_close();
+}
+
+TEST(adopted_commands_do_not_hold_slots_for_ever)
+{
+	int box;
+
+	gate_open();
+	box = adopt(2, clock_us()); /* init should have ended them by now */
+	turn();
+	CHECK_EQ_INT(g.admit.active, 0);
+	CHECK_EQ_INT(g.nsessions, 1);
+	end_box(box);
+	gate_close();
+}
+
+TEST(adopted_sessions_without_commands_hold_no_slot)
+{
+	int box;
+
+	gate_open();
+	box = adopt(0, 0);
+	CHECK_EQ_INT(jobs_asked(box), 0);
+	end_box(box);
+	gate_close();
+}
+
+TEST(a_session_of_a_record_that_is_cut_is_not_adopted)
+{
+	struct box_info info = { .box = BOX };
+	uint8_t record[1024];
+	size_t n;
+
+	gate_open();
+	n = session_record(record, sizeof(record), 3, clock_us() + US_PER_S);
+	for (size_t len = 1; len < n; len++) {
+		CHECK_EQ_INT(ci_session_adopt(&g, &info, record, len), -1);
+		turn();
+		CHECK_EQ_INT(g.nsessions, 0);
+		CHECK_EQ_INT(g.admit.active, 0);
+	}
+	gate_close();
+}
+
+/* --- a run that was taken over ------------------------------------------------------------------------------- */
+
+static size_t run_record(uint8_t *buf, size_t size)
+{
+	static const uint8_t hash[32];
+	uint8_t owner[256];
+	struct msg_out m;
+	size_t n;
+
+	msg_out_init(&m, owner, sizeof(owner));
+	msg_put_str(&m, "local");
+	msg_put_bytes(&m, hash, sizeof(hash));
+	msg_put_bytes(&m, hash, sizeof(hash));
+	msg_put_u64(&m, US_PER_S);
+	msg_put_u8(&m, 0);
+	n = m.len;
+	msg_out_init(&m, buf, size);
+	msg_put_u8(&m, RECORD_ONESHOT);
+	msg_put_bytes(&m, owner, n);
+	msg_put_u16(&m, 0);
+	CHECK(!m.failed);
+	return m.len;
+}
+
+TEST(adopted_runs_hold_a_slot_until_they_are_over)
+{
+	struct box_info info = { .box = BOX };
+	struct box_figures f = { 0 };
+	uint8_t record[512];
+	int box;
+
+	gate_open();
+	CHECK_EQ_INT(ci_stream_adopt(&g, &info, record, run_record(record, sizeof(record))), 0);
+	CHECK_EQ_INT(g.admit.active, 1);
+	CHECK_EQ_INT(g.admit.by_operation[OPERATION_STREAM], 1);
+	box = give_box();
+	gboxes_gone(&g, BOX, GONE_INIT, &f);
+	pass(60 * US_PER_S); /* nobody came back for it */
+	CHECK_EQ_INT(g.admit.active, 0);
+	CHECK_EQ_INT(g.counted_boxes, 0);
+	(void)close(box);
+	gate_close();
+}
+
+TEST(a_run_of_a_record_that_is_cut_is_not_adopted)
+{
+	struct box_info info = { .box = BOX };
+	uint8_t record[512];
+	size_t n;
+
+	gate_open();
+	n = run_record(record, sizeof(record));
+	for (size_t len = 1; len < n; len++) {
+		CHECK_EQ_INT(ci_stream_adopt(&g, &info, record, len), -1);
+		turn();
+		CHECK_EQ_INT(g.admit.active, 0);
+		CHECK_EQ_INT(g.counted_boxes, 0);
+	}
+	gate_close();
+}
