@@ -72,11 +72,14 @@ static void on_connection(void *arg, uint32_t events)
 		char peer[64];
 		int fd;
 
-		if (g->nconns >= config_u64(&g->config, CONF_MAX_CONNECTIONS) &&
-		    !conns_make_room(g)) {
-			g->figures.turned_away++;
-			pause_accepting(g);
-			return;
+		if (g->nconns >= config_u64(&g->config, CONF_MAX_CONNECTIONS)) {
+			if (i > 0)
+				return; /* the next turn tells whether another one waits */
+			if (!conns_make_room(g)) {
+				g->figures.turned_away++;
+				pause_accepting(g);
+				return;
+			}
 		}
 		fd = accept4(l->fd, (struct sockaddr *)&a, &len, SOCK_NONBLOCK | SOCK_CLOEXEC);
 		if (fd < 0 &&

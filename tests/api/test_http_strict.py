@@ -522,6 +522,20 @@ def test_more_connections_than_allowed(serve):
     until(lambda: answers(server), "it answers again")
 
 
+def test_the_last_connection_that_fits_is_kept(serve):
+    """Room is made for one that waits, not for one that might come."""
+    server = serve(max_connections=2)
+    with server.stream({"code": "import time\nwhile True: print(1); time.sleep(0.05)", "timeout_ms": 60000}) as stream:
+        stream.next()
+        for _ in range(50):
+            with server.wire() as wire:
+                wire.send(b"GET /health HTTP/1.1\r\nHost: %s\r\n\r\n" % server.authority.encode())
+                assert wire.response().status == 200
+                wire.send(b"GET /health HTTP/1.1\r\nHost: %s\r\n\r\n" % server.authority.encode())
+                assert wire.response().status == 200, "it may be used again"
+        stream.next()
+
+
 def answers(server):
     with contextlib.suppress(OSError):
         return server.request("GET", "/health")[0] == 200
