@@ -248,7 +248,7 @@ static void on_ready(void *arg, struct gbox *b)
 	s->box = b;
 	if (s->r == NULL) { /* taken over */
 		s->ready = true;
-		s->g->metrics.adopted++;
+		s->g->metrics.adopted[ADOPTED_SESSION]++;
 		commands_adopt(s);
 		return;
 	}

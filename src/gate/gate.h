@@ -52,7 +52,7 @@ struct listener {
 };
 
 struct figures { /* of which /metrics tells */
-	uint64_t timeouts, malformed, accepted, turned_away;
+	uint64_t timeouts, malformed, accepted, paused;
 };
 
 struct gbox;

@@ -27,6 +27,7 @@ static void pause_accepting(struct gate *g)
 	if (!g->listening)
 		return;
 	g->listening = false;
+	g->figures.paused++;
 	for (unsigned int i = 0; i < g->nlisteners; i++)
 		loop_change(&g->loop, &g->listeners[i].watch, 0);
 	(void)timer_set(&g->loop, &g->accept_again, g->loop.now_us + RETRY_US, on_retry, g);
@@ -76,7 +77,6 @@ static void on_connection(void *arg, uint32_t events)
 			if (i > 0)
 				return; /* the next turn tells whether another one waits */
 			if (!conns_make_room(g)) {
-				g->figures.turned_away++;
 				pause_accepting(g);
 				return;
 			}

@@ -31,6 +31,8 @@ _Static_assert(ARRAY_LEN(box_bounds) == BUCKETS, "a bound for every bucket");
 static const char *const reject_str[] = { "concurrency_limit", "quota_exceeded", "unschedulable" };
 static const int reject_status[] = { 429, 503, 503 };
 static const char *const outcome_str[] = { "ok", "timed_out", "error" };
+static const char *const adopted_str[] = { "session", "run" };
+_Static_assert(ARRAY_LEN(adopted_str) == ADOPTED_MAX, "a name for all that is taken over");
 
 static void observe(struct histogram *h, unsigned int bucket, uint64_t us)
 {
@@ -183,6 +185,13 @@ static void print_requests(const struct gate *g, struct json *j, const char *nam
 		    (unsigned long long)g->metrics.requests[i]);
 }
 
+static void print_adopted(const struct gate *g, struct json *j, const char *name)
+{
+	for (int i = 0; i < ADOPTED_MAX; i++)
+		put(j, "%s{what=\"%s\"} %llu\n", name, adopted_str[i],
+		    (unsigned long long)g->metrics.adopted[i]);
+}
+
 #define PRINT(fn, value)                                                       \
 	static void fn(const struct gate *g, struct json *j, const char *name) \
 	{                                                                      \
@@ -190,6 +199,8 @@ static void print_requests(const struct gate *g, struct json *j, const char *nam
 	}
 
 PRINT(print_connections, g->nconns)
+PRINT(print_accepted, g->figures.accepted)
+PRINT(print_paused, g->figures.paused)
 PRINT(print_timeouts, g->figures.timeouts)
 PRINT(print_malformed, g->figures.malformed)
 PRINT(print_tokens, g->metrics.tokens_refused)
@@ -198,7 +209,6 @@ PRINT(print_made, g->metrics.boxes_made)
 PRINT(print_failed, g->metrics.boxes_failed)
 PRINT(print_oom, g->metrics.boxes_oom)
 PRINT(print_refused, g->metrics.calls_refused)
-PRINT(print_adopted, g->metrics.adopted)
 PRINT(print_sessions, g->nsessions)
 PRINT(print_audit, g->metrics.audit_lost)
 

@@ -6,6 +6,7 @@
 #include "gate/admit.h"
 
 enum reject { REJECT_CONCURRENCY, REJECT_QUOTA, REJECT_UNSCHEDULABLE, REJECT_MAX };
+enum adopted { ADOPTED_SESSION, ADOPTED_RUN, ADOPTED_MAX };
 enum outcome { OUTCOME_OK, OUTCOME_TIMED_OUT, OUTCOME_ERROR, OUTCOME_MAX };
 
 enum { BUCKETS = 12, STATUS_CLASSES = 6 };
@@ -21,8 +22,8 @@ struct metrics {
 	struct histogram waited[OPERATION_MAX], lasted[OPERATION_MAX];
 	struct histogram box_setup;
 	uint64_t requests[STATUS_CLASSES]; /* by first digit */
-	uint64_t boxes_made, boxes_failed, boxes_oom, tokens_refused, audit_lost, adopted,
-		calls_refused;
+	uint64_t boxes_made, boxes_failed, boxes_oom, tokens_refused, audit_lost, calls_refused;
+	uint64_t adopted[ADOPTED_MAX];
 };
 
 struct gate;

@@ -293,6 +293,7 @@ static void on_ready(void *arg, struct gbox *b)
 		o->phase = PHASE_STAGE;
 		stage_run(&o->stage, b);
 	} else {
+		o->g->metrics.adopted[ADOPTED_RUN]++;
 		start_run(o);
 	}
 }

@@ -311,6 +311,12 @@ def active(server, operation):
     return int(re.search(rf'^code_interpreter_executions_active{{operation="{operation}"}} (\d+)$', text, re.M)[1])
 
 
+def adopted(server, what):
+    """How many boxes this gate took over."""
+    text = server.request("GET", "/metrics")[2].decode()
+    return int(re.search(rf'^glovebox_boxes_adopted_total{{what="{what}"}} (\d+)$', text, re.M)[1])
+
+
 def end_by_force(server, word):
     for pid in server.running(word):
         with contextlib.suppress(ProcessLookupError):
@@ -323,10 +329,12 @@ def test_a_run_that_goes_on_holds_its_slot(serve):
     body = {"code": waiting(word), "timeout_ms": 60000}
     with server.stream(body, {"Idempotency-Key": key}) as stream:
         first = stream.next()
+    assert (adopted(server, "run"), adopted(server, "session")) == (0, 0)
     for _ in range(2):
         server.kill_gate()
         assert asked(server) == 429 and server.running(word)
         assert active(server, "execute_stream") == 1
+        assert (adopted(server, "run"), adopted(server, "session")) == (1, 0)
     end_by_force(server, word)
     with server.stream(body, {"Idempotency-Key": key, "Last-Event-ID": first.id}) as stream:
         assert list(stream)[-1].name == "result"
@@ -344,6 +352,7 @@ def test_a_command_that_goes_on_holds_its_slot(serve):
             server.kill_gate()
             assert asked(server) == 429 and server.running(word)
             assert active(server, "session_bash") == 1
+            assert (adopted(server, "run"), adopted(server, "session")) == (0, 1)
     end_by_force(server, word)
     until(lambda: asked(server) == 200, "its slot is free")
     assert active(server, "session_bash") == 0

@@ -536,6 +536,27 @@ def test_the_last_connection_that_fits_is_kept(serve):
         stream.next()
 
 
+def test_waiting_for_room_is_counted(serve):
+    """With as many connections as there may be, all of them at work."""
+    server, ticks = serve(max_connections=2), {"code": "import time\nwhile True: print(1); time.sleep(0.05)", "timeout_ms": 60000}
+
+    def counted(name):
+        return int(re.search(rf"^glovebox_{name}_total (\d+)$", server.request("GET", "/metrics")[2].decode(), re.M)[1])
+
+    assert counted("accepts_paused") == 0 < counted("connections_accepted")
+    with server.stream(ticks) as one, server.stream(ticks):
+        one.next()
+        with server.wire() as third:
+            third.send(b"GET /health HTTP/1.1\r\nHost: %s\r\n\r\n" % server.authority.encode())
+            for _ in range(10):
+                one.next()
+            assert not third.is_readable(), "there is no room for it"
+            one.close()
+            assert third.response().status == 200
+    until(lambda: answers(server), "it answers")
+    assert counted("accepts_paused") >= 1
+
+
 def answers(server):
     with contextlib.suppress(OSError):
         return server.request("GET", "/health")[0] == 200

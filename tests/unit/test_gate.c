@@ -447,3 +447,51 @@ TEST(a_run_of_a_record_that_is_cut_is_not_adopted)
 	}
 	gate_close();
 }
+
+/* --- figures ------------------------------------------------------------------------------------------------- */
+
+static bool metrics_say(const char *line)
+{
+	struct json j;
+	bool found;
+
+	json_init(&j);
+	metrics_print(&g, &j);
+	CHECK(!j.failed);
+	found = memmem(j.buf, j.len, line, strlen(line)) != NULL;
+	json_done(&j);
+	return found;
+}
+
+TEST(metrics_show_what_was_taken_over)
+{
+	struct box_info info = { .box = BOX };
+	struct box_figures f = { 0 };
+	uint8_t record[512];
+	int box;
+
+	gate_open();
+	CHECK(metrics_say("\nglovebox_boxes_adopted_total{what=\"session\"} 0\n"));
+	CHECK(metrics_say("\nglovebox_boxes_adopted_total{what=\"run\"} 0\n"));
+	end_box(adopt(0, 0));
+	CHECK(metrics_say("\nglovebox_boxes_adopted_total{what=\"session\"} 1\n"));
+	CHECK_EQ_INT(ci_stream_adopt(&g, &info, record, run_record(record, sizeof(record))), 0);
+	box = give_box();
+	CHECK(metrics_say("\nglovebox_boxes_adopted_total{what=\"run\"} 1\n"));
+	CHECK(metrics_say("\nglovebox_boxes_adopted_total{what=\"session\"} 1\n"));
+	gboxes_gone(&g, BOX, GONE_INIT, &f);
+	pass(60 * US_PER_S);
+	(void)close(box);
+	gate_close();
+}
+
+TEST(metrics_show_every_figure)
+{
+	gate_open();
+	g.figures = (struct figures){ .timeouts = 3, .malformed = 4, .accepted = 5, .paused = 6 };
+	CHECK(metrics_say("\nglovebox_connections_timed_out_total 3\n"));
+	CHECK(metrics_say("\nglovebox_requests_malformed_total 4\n"));
+	CHECK(metrics_say("\nglovebox_connections_accepted_total 5\n"));
+	CHECK(metrics_say("\nglovebox_accepts_paused_total 6\n"));
+	gate_close();
+}
