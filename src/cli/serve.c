@@ -209,6 +209,7 @@ static void keeper_args(const struct supervisor *s, struct args *a)
 		len += snprintf(fds + len, sizeof(fds) - (size_t)len, ",%d", s->listeners.v[i].fd);
 	add(a, "gate-fds=%s", fds);
 	add(a, "store-fds=%d,%d,%d", s->public_fd, s->files_fd, s->audit_fd);
+	add(a, "hang_us=%llu", (unsigned long long)config_u64(c, CONF_HANG_TIMEOUT));
 	add(a, "store:file_ttl=%llu",
 	    (unsigned long long)(config_u64(c, CONF_FILE_TTL) / US_PER_S));
 	add(a, "store:store_bytes=%llu", (unsigned long long)config_u64(c, CONF_STORE_BYTES));
@@ -335,6 +336,17 @@ static void say_lost(const struct chan_msg *m)
 		say("the %s ended with status %d, starting another", role, WEXITSTATUS(status));
 }
 
+static void say_hung(const struct chan_msg *m)
+{
+	char role[16];
+	struct msg_in in;
+
+	msg_in_init(&in, m->body, m->len);
+	(void)msg_get_str(&in, role, sizeof(role));
+	if (msg_end(&in) == 0)
+		say("the %s does not answer, ending it", role);
+}
+
 /* false: the keeper is gone. */
 static bool on_channel(struct supervisor *s)
 {
@@ -354,6 +366,8 @@ static bool on_channel(struct supervisor *s)
 		say_tried(s, &m);
 	} else if (m.type == SUPERVISE_LOST) {
 		say_lost(&m);
+	} else if (m.type == SUPERVISE_HUNG) {
+		say_hung(&m);
 	} else if (m.type == REPLY_FAILED) {
 		s->failed = true;
 		if (failed_decode(m.body, m.len, &e) == 0)

@@ -195,6 +195,8 @@ static void on_keeper_event(struct gate *g, struct chan_msg *m)
 		reload(g, m->fds);
 	} else if (m->type == EVENT_REFUSED) {
 		refused_ask(g);
+	} else if (m->type == EVENT_PING) {
+		(void)keeper_ask(&g->keeper, OP_ALIVE, NULL, 0, NULL, NULL);
 	} else if (m->type == EVENT_GONE) {
 		msg_in_init(&in, m->body, m->len);
 		box = msg_get_u64(&in);

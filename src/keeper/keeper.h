@@ -190,7 +190,9 @@ enum { PASS_MAX = 64, STORE_ARGS_MAX = 32, STARTS_MAX = 5 };
 
 /* What a role of `glovebox-gate` is started with: these descriptors of ours become 5, 6, … of it. */
 struct servant {
-	pid_t pid; /* 0: not running */
+	pid_t pid;           /* 0: not running */
+	bool asked;          /* whether it lives, and has not answered */
+	unsigned int missed; /* questions in a row */
 	int pass[PASS_MAX];
 	unsigned int npass;
 	const char *args[STORE_ARGS_MAX]; /* beside its ids */
@@ -206,6 +208,8 @@ struct server {
 	unsigned int failures; /* gates in a row that never served */
 	uint64_t restarts;
 	uint64_t start_us; /* when to start the next pair; UINT64_MAX: not now */
+	uint64_t hang_us;  /* how long one may be silent; 0: as long as it likes */
+	uint64_t ask_us;   /* when to ask next whether they live */
 	struct servant gate, store;
 };
 
@@ -277,6 +281,7 @@ enum { /* what an event speaks of */
        WATCH_GATE = 0,
        WATCH_CHILDREN = 1,
        WATCH_SUPERVISOR = 2,
+       WATCH_STORE = 3,
        WATCH_REPORTS = 16, /* plus number of the box */
        WATCH_CONTROLS = WATCH_REPORTS + BOXES_MAX,
        WATCH_REFUSALS = WATCH_CONTROLS + BOXES_MAX,
@@ -293,9 +298,11 @@ void keeper_drop_gate(struct keeper *k);
 int server_argument(struct server *s, char *arg, struct err *e);
 int server_start(struct keeper *k, struct err *e);
 void server_sup_event(struct keeper *k);
+/* The store answered, or is gone. */
+void server_store_event(struct keeper *k);
 /* A process ended that is no box's. */
 void server_reaped(struct keeper *k, pid_t pid, int status);
-/* Start what is due; when to look again. */
+/* Start what is due, end what hangs; when to look again. */
 uint64_t server_turn(struct keeper *k);
 /* What the gate says of itself, passed on to the supervisor. */
 void server_serving(struct keeper *k);

@@ -158,6 +158,8 @@ static void dispatch(struct keeper *k, uint64_t what)
 		children_event(k);
 	} else if (what == WATCH_SUPERVISOR) {
 		server_sup_event(k);
+	} else if (what == WATCH_STORE) {
+		server_store_event(k);
 	} else if (what >= WATCH_REFUSALS) {
 		struct box *b = &k->boxes[what - WATCH_REFUSALS];
 

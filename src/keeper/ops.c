@@ -68,6 +68,7 @@ int ops_handle(struct keeper *k, struct chan_msg *m)
 		chan_msg_close(m);
 		return -1;
 	}
+	k->server.gate.asked = false; /* whatever it says, it lives */
 	return op->run(k, m);
 }
 
@@ -120,6 +121,13 @@ static int op_REFUSALS(struct keeper *k, struct chan_msg *m)
 static int op_SERVING(struct keeper *k, struct chan_msg *m)
 {
 	server_serving(k);
+	ops_ok(k, m->request, NULL, 0, NULL);
+	return 0;
+}
+
+/* That it came is all. A gate that was taken over can say so and do nothing else: it could do nothing anyway. */
+static int op_ALIVE(struct keeper *k, struct chan_msg *m)
+{
 	ops_ok(k, m->request, NULL, 0, NULL);
 	return 0;
 }

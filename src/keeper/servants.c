@@ -6,9 +6,11 @@
  * arguments which of them each role gets; the keeper passes them on without knowing what they are,
  * and keeps its own copies: a connection that comes while there is no gate waits in the kernel. When
  * one of the pair ends, the other is ended, and a new pair starts at once. Boxes with a record stay.
+ * One that does not answer any more is killed, and it goes on from there.
  *
  * Should: start the next pair only when both of the last are reaped (the store has locks).
- * Must not: read what the gate says of itself, wait for anything.
+ * Must not: read what the gate says of itself, wait for anything, blame them for a pause of its own or
+ * of the whole machine.
  */
 #include "keeper/keeper.h"
 
@@ -34,7 +36,10 @@ enum {
 	FIRST_PASS_FD = 5,
 	HIGH_FD = 128, /* where descriptors are parked while the low ones are laid out */
 	RETRY_US = 100 * 1000,
-	LIVED_US = 1000 * 1000,          /* who ended earlier is not followed at once */
+	LIVED_US = 1000 * 1000, /* who ended earlier is not followed at once */
+	ASK_PARTS = 2,          /* of hang_us: how often they are asked whether they live */
+	GATE_MISSES = 2,        /* that many answers missing in a row: it hangs */
+	STORE_MISSES = 6,       /* it waits for disks */
 	ANSWERS_BYTES = 8 * 1024 * 1024, /* that wait for a busy gate: about one of every box */
 };
 
@@ -75,6 +80,10 @@ int server_argument(struct server *s, char *arg, struct err *e)
 			       ? err_set(e, ERR_USAGE, errno, "descriptor %d", s->exec_fd)
 			       : 1;
 	}
+	if (strncmp(arg, "hang_us=", 8) == 0)
+		return str_to_u64(arg + 8, UINT64_MAX / 2, &s->hang_us) < 0
+			       ? err_set(e, ERR_USAGE, 0, "bad argument '%s' of the keeper", arg)
+			       : 1;
 	if (strncmp(arg, "gate-fds=", 9) == 0)
 		return take_descriptors(&s->gate, arg + 9, e) < 0 ? -1 : 1;
 	if (strncmp(arg, "store-fds=", 10) == 0)
@@ -151,6 +160,13 @@ static void own_directories(const struct servant *s, uint32_t id)
 	}
 }
 
+static void close_store(struct keeper *k)
+{
+	if (k->server.store_fd >= 0)
+		(void)epoll_ctl(k->epoll_fd, EPOLL_CTL_DEL, k->server.store_fd, NULL);
+	fd_close(&k->server.store_fd);
+}
+
 static int start_pair(struct keeper *k)
 {
 	struct server *s = &k->server;
@@ -173,7 +189,7 @@ static int start_pair(struct keeper *k)
 	r = chan_pair(pair);
 	if (r < 0)
 		return r;
-	fd_close(&s->store_fd);
+	close_store(k);
 	s->store_fd = pair[0];
 	store_end = pair[1];
 	ids_servants(&k->ids, k->instance.slot, &gate_id, &store_id);
@@ -186,8 +202,13 @@ static int start_pair(struct keeper *k)
 	k->gate_gone = false;
 	k->hello = false;
 	s->serving = false;
+	s->gate.asked = s->store.asked = false;
+	s->gate.missed = s->store.missed = 0;
+	s->ask_us = clock_us() + s->hang_us / ASK_PARTS;
 	(void)io_set_nonblock(k->gate_fd, 1);
+	(void)io_set_nonblock(s->store_fd, 1);
 	keeper_watch(k, k->gate_fd, WATCH_GATE);
+	keeper_watch(k, s->store_fd, WATCH_STORE);
 	return 0;
 }
 
@@ -212,13 +233,82 @@ int server_start(struct keeper *k, struct err *e)
 	return 0;
 }
 
+static void tell(struct keeper *k, uint16_t type, const void *body, size_t len)
+{
+	if (k->server.sup_fd >= 0)
+		(void)chan_send(k->server.sup_fd, type, 0, body, len, NULL, 0);
+}
+
+/* --- who hangs ---------------------------------------------------------------------------------- */
+
+/* Count an answer that is missing, and kill who misses too many. It alone: a store that cannot die because it waits for
+ * its disk leaves the gate to do what it can. However long nobody looked, that was one answer: we may have been
+ * stopped ourselves, and everybody with us. (The clock does not run while the machine is suspended.) */
+static void check_servant(struct keeper *k, struct servant *s, const char *role,
+			  unsigned int misses)
+{
+	uint8_t body[64];
+	struct msg_out m;
+
+	if (!s->asked || s->pid <= 0) {
+		s->missed = 0;
+	} else if (++s->missed == misses) {
+		end_servant(s);
+		msg_out_init(&m, body, sizeof(body));
+		msg_put_str(&m, role);
+		tell(k, SUPERVISE_HUNG, body, m.len);
+	}
+}
+
+/* Ask both whether they live; when to ask again. */
+static uint64_t look_after(struct keeper *k)
+{
+	struct server *s = &k->server;
+	uint64_t now = clock_us();
+
+	if (s->hang_us == 0)
+		return UINT64_MAX;
+	if (now < s->ask_us)
+		return s->ask_us;
+	s->ask_us = now + s->hang_us / ASK_PARTS;
+	check_servant(k, &s->gate, "gate", GATE_MISSES);
+	if (!s->gate.asked && !k->gate_gone) {
+		s->gate.asked = true;
+		ops_tell(k, EVENT_PING, 0, NULL, 0, NULL);
+	}
+	check_servant(k, &s->store, "store", STORE_MISSES);
+	/* Before they serve it puts its directory in order, for as long as that takes. */
+	if (!s->store.asked && s->serving)
+		s->store.asked = chan_send(s->store_fd, EVENT_PING, 0, NULL, 0, NULL, 0) == 0;
+	return s->ask_us;
+}
+
+void server_store_event(struct keeper *k)
+{
+	static struct chan_msg m;
+	int r = chan_recv(k->server.store_fd, &m);
+
+	if (r == -EAGAIN || r == -EINTR)
+		return;
+	if (r > 0) {
+		chan_msg_close(&m);
+		k->server.store.asked = false;
+	} else {
+		close_store(k); /* we hear of its end by its status */
+	}
+}
+
 uint64_t server_turn(struct keeper *k)
 {
 	struct server *s = &k->server;
 
 	if (k->gate_gone) /* also one that broke the protocol and has not noticed */
 		end_servant(&s->gate);
-	if (!s->on || s->ending || s->gate.pid > 0 || s->store.pid > 0)
+	if (!s->on)
+		return UINT64_MAX;
+	if (s->gate.pid > 0 || s->store.pid > 0)
+		return look_after(k);
+	if (s->ending)
 		return UINT64_MAX;
 	if (s->start_us > clock_us())
 		return s->start_us;
@@ -233,12 +323,6 @@ uint64_t server_turn(struct keeper *k)
 }
 
 /* --- the end of one ----------------------------------------------------------------------------- */
-
-static void tell(struct keeper *k, uint16_t type, const void *body, size_t len)
-{
-	if (k->server.sup_fd >= 0)
-		(void)chan_send(k->server.sup_fd, type, 0, body, len, NULL, 0);
-}
 
 static void tell_lost(struct keeper *k, const char *role, int status)
 {

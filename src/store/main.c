@@ -88,13 +88,15 @@ static void gate_event(struct store *s, uint32_t events)
 	store_flush(s);
 }
 
-/* It says nothing that we need to know but its end. */
+/* It asks whether we live, and wants its question back; else there is its end. */
 static void keeper_event(struct store *s)
 {
 	char unread[64];
 	ssize_t n = recv(s->keeper_fd, unread, sizeof(unread), MSG_DONTWAIT);
 
-	if (n == 0 || (n < 0 && errno != EAGAIN && errno != EINTR))
+	if (n > 0)
+		(void)!send(s->keeper_fd, unread, (size_t)n, MSG_DONTWAIT | MSG_NOSIGNAL);
+	else if (n == 0 || (errno != EAGAIN && errno != EINTR))
 		s->ended = true;
 }
 

@@ -35,6 +35,7 @@ enum reply_type {
 	EVENT_STOP,    /* finish what is under way and exit */
 	EVENT_CONFIG,  /* three descriptors: configuration, certificate, key */
 	EVENT_REFUSED, /* there is something to ask REFUSALS for */
+	EVENT_PING,    /* to be answered by ALIVE; the store sends it back */
 };
 
 /* Between the keeper of a server and its supervisor. */
@@ -44,6 +45,7 @@ enum supervise_type {
 	SUPERVISE_SERVING,    /* u64 how many gates there were before this one */
 	SUPERVISE_TRIED,      /* the body of OP_TRIED */
 	SUPERVISE_LOST,       /* a gate or store ended by itself: u32 wait status, string role */
+	SUPERVISE_HUNG,       /* one does not answer, and was killed: string role */
 };
 
 enum {

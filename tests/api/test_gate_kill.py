@@ -18,7 +18,7 @@ import uuid
 import pytest
 
 from conftest import stat_of
-from server import joined, mark, needs_root, serve, until, waiting  # noqa: F401
+from server import joined, lives, mark, needs_root, serve, until, waiting  # noqa: F401
 
 pytestmark = needs_root
 
@@ -217,6 +217,65 @@ def test_the_next_gate_is_as_confined_as_the_first(serve):
     server.next_gate(server.kill_gate())
     assert server.request("GET", "/health")[0] == 200
     assert posture() == before and before["CapEff"] == ["0000000000000000"]
+
+
+# --- who hangs -----------------------------------------------------------------------------------------------
+
+
+def stopped(server, *roles):
+    """{pid: start time}: they stand still from now on."""
+    pids = [server.pid_of(role) for role in roles]
+    for pid in pids:
+        os.kill(pid, signal.SIGSTOP)
+    return {pid: stat_of(pid)[1] for pid in pids}
+
+
+@pytest.mark.parametrize("role", ["gate", "store"])
+def test_who_hangs_is_replaced(serve, role):
+    """As if it had died: the pair is a new one, what was running goes on."""
+    server = serve(hang_timeout="2s")
+    keeper, old = server.pid_of("keeper"), server.pids()
+    file_id = server.upload(b"kept")
+    session = server.call("POST", "/v1/sessions", {"ttl_seconds": 600})[1]["session_id"]
+    assert bash(server, session, "echo kept > f") == ""
+    (pid, start), = stopped(server, role).items()
+    until(lambda: not lives(pid, start), "it is gone")
+    assert server.execute("print(1)")["stdout"] == "1\n"
+    assert bash(server, session, "cat f") == "kept\n"
+    assert server.download(file_id) == b"kept"
+    assert f"the {role} does not answer" in server.log()
+    assert server.pid_of("keeper") == keeper
+    assert not {*server.pids()["gate"], *server.pids()["store"]} & {*old["gate"], *old["store"]}
+    assert server.request("DELETE", f"/v1/sessions/{session}")[0] == 204
+
+
+def test_who_comes_while_the_gate_hangs_is_answered(serve):
+    """By the next one: the connection waits in the kernel."""
+    server = serve(hang_timeout="2s")
+    gate = server.pid_of("gate")
+    stopped(server, "gate")
+    assert server.execute("print(1)")["stdout"] == "1\n"
+    assert server.pid_of("gate") != gate
+
+
+def test_a_pause_of_everybody_is_no_hang(serve):
+    """A machine that slept, a container that was frozen: nobody is to blame for the time that has gone."""
+    server = serve(hang_timeout="4s")
+    for _ in range(2):
+        pids = stopped(server, "keeper", "gate", "store")
+        time.sleep(7)
+        for pid in pids:
+            os.kill(pid, signal.SIGCONT)
+        assert server.execute("print(1)")["stdout"] == "1\n"
+    time.sleep(5)  # time for a mistake
+    assert set(pids) == {server.pid_of(role) for role in ("keeper", "gate", "store")}
+    assert "does not answer" not in server.log()
+
+
+def test_a_server_whose_gate_hangs_can_be_stopped(serve):
+    server = serve(hang_timeout="2s", drain_timeout="1s")
+    stopped(server, "gate")
+    server.stop()
 
 
 # --- what goes on --------------------------------------------------------------------------------------------

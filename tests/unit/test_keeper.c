@@ -7,8 +7,10 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <signal.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include "base/own.h"
@@ -453,4 +455,207 @@ TEST(keeper_deadline_is_from_now_and_can_be_taken_back)
 		CHECK(k.boxes[0].deadline_us >= cases[i].us);
 	}
 	keeper_close();
+}
+
+/* --- who hangs ---------------------------------------------------------------------------------------------- */
+
+static int store, supervisor; /* their ends */
+
+static pid_t start_sleeper(void)
+{
+	pid_t pid = fork();
+
+	CHECK(pid >= 0);
+	if (pid > 0)
+		return pid;
+	(void)alarm(60); /* should nobody be left to end it */
+	for (;;)
+		(void)pause();
+}
+
+/* A server whose gate and store are processes that do nothing; what they say is said here. */
+static void pair_open(void)
+{
+	int s[2];
+
+	keeper_open(true);
+	CHECK(fcntl(k.gate_fd, F_SETFL, O_NONBLOCK) == 0);
+	k.server.on = k.server.serving = true;
+	k.server.hang_us = 20 * 1000000;
+	CHECK_EQ_INT(chan_pair(s), 0);
+	CHECK(fcntl(s[0], F_SETFL, O_NONBLOCK) == 0 && fcntl(s[1], F_SETFL, O_NONBLOCK) == 0);
+	store = s[0];
+	k.server.store_fd = s[1];
+	CHECK_EQ_INT(chan_pair(s), 0);
+	CHECK(fcntl(s[0], F_SETFL, O_NONBLOCK) == 0);
+	supervisor = s[0];
+	k.server.sup_fd = s[1];
+	k.server.gate.pid = start_sleeper();
+	k.server.store.pid = start_sleeper();
+}
+
+static void pair_close(void)
+{
+	const int fds[] = { store, supervisor, k.server.store_fd, k.server.sup_fd };
+	const pid_t pids[] = { k.server.gate.pid, k.server.store.pid };
+
+	for (size_t i = 0; i < ARRAY_LEN(pids); i++)
+		if (pids[i] > 0) {
+			(void)kill(pids[i], SIGKILL);
+			(void)waitpid(pids[i], NULL, 0);
+		}
+	for (size_t i = 0; i < ARRAY_LEN(fds); i++)
+		(void)close(fds[i]);
+	keeper_close();
+}
+
+/* It is time to ask again, whatever the clock says. */
+static void tick(void)
+{
+	k.server.ask_us = 0;
+	(void)server_turn(&k);
+}
+
+static bool is_asked(int fd)
+{
+	static struct chan_msg m;
+	int r = chan_recv(fd, &m);
+
+	CHECK(r == -EAGAIN || (r == 1 && m.type == EVENT_PING && m.len == 0));
+	return r == 1;
+}
+
+static void answer_as_gate(void)
+{
+	CHECK_EQ_INT(ask(OP_ALIVE, 4, NULL, 0, NULL, 0), 0);
+	(void)check_answer(REPLY_OK, 4);
+}
+
+static void answer_as_store(void)
+{
+	CHECK_EQ_INT(chan_send(store, EVENT_PING, 0, NULL, 0, NULL, 0), 0);
+	server_store_event(&k);
+}
+
+static void check_lives(pid_t pid)
+{
+	CHECK_EQ_INT(waitpid(pid, NULL, WNOHANG), 0);
+}
+
+/* Killed, and the supervisor was told of nobody else. */
+static void check_killed(pid_t *pid, const char *role)
+{
+	static struct chan_msg m;
+	struct msg_in in;
+	char text[16];
+	int status;
+
+	CHECK_EQ_INT(waitpid(*pid, &status, 0), *pid);
+	CHECK(WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL);
+	*pid = 0;
+	CHECK_EQ_INT(chan_recv(supervisor, &m), 1);
+	CHECK_EQ_INT(m.type, SUPERVISE_HUNG);
+	msg_in_init(&in, m.body, m.len);
+	(void)msg_get_str(&in, text, sizeof(text));
+	CHECK_EQ_INT(msg_end(&in), 0);
+	CHECK_STR(text, role);
+	CHECK_EQ_INT(chan_recv(supervisor, &m), -EAGAIN);
+}
+
+TEST(keeper_leaves_who_answers_alone)
+{
+	pair_open();
+	for (int i = 0; i < 100; i++) {
+		tick();
+		CHECK(is_asked(gate));
+		CHECK(is_asked(store));
+		answer_as_gate();
+		answer_as_store();
+	}
+	check_lives(k.server.gate.pid);
+	check_lives(k.server.store.pid);
+	pair_close();
+}
+
+TEST(keeper_kills_a_gate_that_misses_two_questions_in_a_row)
+{
+	pair_open();
+	for (int i = 0; i < 3; i++) { /* one miss is none */
+		tick();
+		CHECK(is_asked(gate));
+		tick();
+		CHECK(!is_asked(gate)); /* it has the question */
+		answer_as_store();
+		answer_as_gate();
+	}
+	tick();
+	tick();
+	check_lives(k.server.gate.pid);
+	answer_as_store();
+	tick();
+	check_killed(&k.server.gate.pid, "gate");
+	check_lives(k.server.store.pid);
+	pair_close();
+}
+
+/* Every message is a sign of life, also one that asks for something. */
+TEST(keeper_takes_a_request_for_an_answer)
+{
+	pair_open();
+	for (int i = 0; i < 10; i++) {
+		tick();
+		answer_as_store();
+		(void)is_asked(gate);
+		CHECK_EQ_INT(ask_u64(OP_BOX_LIST, 5, 0), 0);
+		(void)check_answer(REPLY_OK, 5);
+	}
+	check_lives(k.server.gate.pid);
+	pair_close();
+}
+
+TEST(keeper_gives_a_store_more_time)
+{
+	pair_open();
+	for (int i = 0; i < 6; i++) {
+		tick();
+		(void)is_asked(gate);
+		answer_as_gate();
+		check_lives(k.server.store.pid);
+	}
+	tick();
+	check_killed(&k.server.store.pid, "store");
+	check_lives(k.server.gate.pid);
+	pair_close();
+}
+
+/* What a predecessor left can be much. */
+TEST(keeper_asks_no_store_that_does_not_serve_yet)
+{
+	pair_open();
+	k.server.serving = false;
+	for (int i = 0; i < 10; i++) {
+		tick();
+		CHECK(is_asked(gate));
+		CHECK(!is_asked(store));
+		answer_as_gate();
+	}
+	check_lives(k.server.store.pid);
+	pair_close();
+}
+
+/* After a pause of everybody the clock is far ahead: that is one question, not many. */
+TEST(keeper_counts_a_long_pause_as_one_miss)
+{
+	uint64_t due;
+
+	pair_open();
+	tick();
+	CHECK(is_asked(gate));
+	k.server.ask_us = 1;
+	due = server_turn(&k);
+	CHECK(due > 1 && due == k.server.ask_us);
+	CHECK(server_turn(&k) == due); /* not due again */
+	check_lives(k.server.gate.pid);
+	CHECK_EQ_INT(k.server.gate.missed, 1);
+	pair_close();
 }

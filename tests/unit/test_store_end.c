@@ -8,6 +8,26 @@
 
 #define AN_ID "01234567-89ab-4cde-8f01-23456789abcd"
 
+/* --- its keeper --------------------------------------------------------------------------------------------------- */
+
+/* As often as it is asked whether it lives, and for nothing else. */
+TEST(store_gives_the_keeper_its_question_back)
+{
+	static struct chan_msg m;
+	struct rig b;
+
+	rig_up(&b);
+	for (unsigned int i = 0; i < 10; i++) {
+		CHECK_EQ_INT(chan_send(b.keeper_fd, 7, i, NULL, 0, NULL, 0), 0);
+		CHECK_EQ_INT(chan_recv(b.keeper_fd, &m), 1);
+		CHECK(m.type == 7 && m.request == i && m.len == 0);
+	}
+	CHECK(fcntl(b.keeper_fd, F_SETFL, O_NONBLOCK) == 0);
+	CHECK_EQ_INT(chan_recv(b.keeper_fd, &m), -EAGAIN);
+	check_stored(&b, 0, 0);
+	rig_down(&b);
+}
+
 /* --- ends without warning --------------------------------------------------------------------------------------- */
 
 TEST(store_has_its_files_after_a_restart)
