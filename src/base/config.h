@@ -134,7 +134,8 @@ uint64_t config_u64(const struct config *c, enum config_key key); /* INTEGER BYT
 bool config_bool(const struct config *c, enum config_key key);
 unsigned int config_enum(const struct config *c, enum config_key key); /* index in `words` */
 const char *config_str(const struct config *c, enum config_key key);   /* any row that is no list */
-/* The items; those of CONF_TOKEN always have the form TENANT:TOKEN. */
+/* The items; those of CONF_TOKEN always have the form TENANT:TOKEN, or TENANT:SHA256 where they came from a text with
+ * hashes. */
 char *const *config_list(const struct config *c, enum config_key key, unsigned int *ret_n);
 
 /* A listener as it is written in CONF_LISTEN. */
@@ -169,11 +170,15 @@ void config_help(FILE *f);
  * for secrets, of which a comment says whether they are set. */
 void config_dump(const struct config *c, FILE *f);
 
-/* All values as text for config_restore(), which takes it only byte for byte. 0 or -errno. */
-int config_save(const struct config *c, int fd);
+/* How much of a secret a process needs to know. */
+enum config_secrets {
+	CONFIG_PLAIN,    /* all */
+	CONFIG_HASHED,   /* whether somebody else knows it: its SHA-256 in hex */
+	CONFIG_WITHHELD, /* nothing */
+};
 
-/* The same without secrets, for a process that needs none. */
-int config_save_public(const struct config *c, int fd);
+/* All values as text for config_restore(), which takes it only byte for byte. 0 or -errno. */
+int config_save(const struct config *c, int fd, enum config_secrets secrets);
 
 /* 0, or -1 with e set and *c empty. Values are checked as those of a file are; config_check() is
  * the caller's. */

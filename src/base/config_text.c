@@ -13,6 +13,7 @@
 #include "base/config_impl.h"
 #include "base/io.h"
 #include "base/own.h"
+#include "base/sha256.h"
 
 #include <string.h>
 
@@ -153,7 +154,22 @@ static void drop_text(struct saved *t)
 	free(t->buf);
 }
 
-static int write_text(const struct config *c, bool secrets, struct saved *ret)
+/* A token's hash is a token itself, as far as the table is concerned: the text is of the same form. */
+static void write_item(FILE *f, const struct config_row *row, const char *item,
+		       enum config_secrets secrets)
+{
+	const char *colon = strchr(item, ':');
+	char hash[SHA256_HEX];
+
+	if (row->type != CONFIG_TOKEN || secrets != CONFIG_HASHED || colon == NULL) {
+		(void)fprintf(f, "%s=%s\n", row->key, item);
+		return;
+	}
+	sha256_hex(colon + 1, strlen(colon + 1), hash);
+	(void)fprintf(f, "%s=%.*s:%s\n", row->key, (int)(colon - item), item, hash);
+}
+
+static int write_text(const struct config *c, enum config_secrets secrets, struct saved *ret)
 {
 	FILE *f = open_memstream(&ret->buf, &ret->len);
 	bool failed;
@@ -165,33 +181,23 @@ static int write_text(const struct config *c, bool secrets, struct saved *ret)
 		const struct config_row *row = config_row((enum config_key)i);
 		const struct config_value *v = &c->v[i];
 
-		if (!secrets && (row->flags & CONFIG_SECRET) != 0)
+		if (secrets == CONFIG_WITHHELD && (row->flags & CONFIG_SECRET) != 0)
 			continue;
 		if ((row->flags & CONFIG_LIST) == 0)
 			(void)fprintf(f, "%s=%s\n", row->key, v->text != NULL ? v->text : "");
 		for (unsigned int k = 0; k < v->n; k++)
-			(void)fprintf(f, "%s=%s\n", row->key, v->list[k]);
+			write_item(f, row, v->list[k], secrets);
 	}
 	failed = ferror(f) != 0;
 	return fclose(f) != 0 || failed ? -ENOMEM : 0;
 }
 
-static int save(const struct config *c, int fd, bool secrets)
+int config_save(const struct config *c, int fd, enum config_secrets secrets)
 {
 	OWN(drop_text) struct saved t = { 0 };
 	int r = write_text(c, secrets, &t);
 
 	return r < 0 ? r : t.len > CONFIG_SAVED_MAX ? -EFBIG : io_write_all(fd, t.buf, t.len);
-}
-
-int config_save(const struct config *c, int fd)
-{
-	return save(c, fd, true);
-}
-
-int config_save_public(const struct config *c, int fd)
-{
-	return save(c, fd, false);
 }
 
 static int broken(unsigned int line, const char *what, struct err *e)
@@ -262,7 +268,7 @@ static int check_restored(struct config *c, const void *buf, size_t n, struct er
 				       row->key);
 		c->v[i].from = CONFIG_FROM_SAVED;
 	}
-	if (write_text(c, /* secrets= */ true, &again) < 0)
+	if (write_text(c, CONFIG_PLAIN, &again) < 0)
 		return err_set(e, ERR_SYS, ENOMEM, "compare the saved configuration");
 	if (again.len != n || memcmp(again.buf, buf, n) != 0)
 		return err_set(e, ERR_PROTO, 0, "saved configuration: it is not in its plain form");

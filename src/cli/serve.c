@@ -72,15 +72,15 @@ static int high(int fd)
 
 /* --- what the others need ----------------------------------------------------------------------- */
 
-static int make_config_fd(const struct config *c, int (*save)(const struct config *c, int fd),
-			  int *ret, struct err *e)
+static int make_config_fd(const struct config *c, enum config_secrets secrets, int *ret,
+			  struct err *e)
 {
 	own_fd fd = high((int)syscall(SYS_memfd_create, "config", MFD_CLOEXEC | MFD_ALLOW_SEALING));
 	int r;
 
 	if (fd < 0)
 		return err_set(e, ERR_SYS, errno, "make a memory file");
-	r = save(c, fd);
+	r = config_save(c, fd, secrets);
 	if (r < 0)
 		return err_set(e, ERR_SYS, -r, "save the configuration");
 	if (fcntl(fd, F_ADD_SEALS, F_SEAL_WRITE | F_SEAL_GROW | F_SEAL_SHRINK | F_SEAL_SEAL) < 0)
@@ -396,7 +396,7 @@ static void reload(struct supervisor *s)
 	for (unsigned int i = 0; i < changes.nrestart; i++)
 		say("'%s' has changed, which needs a restart", config_row(changes.restart[i])->key);
 	if (config_reload(&s->config, &fresh, &e) < 0 ||
-	    make_config_fd(&s->config, config_save, &config_fd, &e) < 0 ||
+	    make_config_fd(&s->config, CONFIG_HASHED, &config_fd, &e) < 0 ||
 	    open_pem(&s->config, CONF_TLS_CERT, &cert_fd, &e) < 0 ||
 	    open_pem(&s->config, CONF_TLS_KEY, &key_fd, &e) < 0) {
 		(void)say_err(&e);
@@ -531,8 +531,8 @@ static int start(struct supervisor *s, struct err *e)
 	if (check_descriptors(e) < 0)
 		return -1;
 	if (open_gate(&s->exec_fd, e) < 0 ||
-	    make_config_fd(&s->config, config_save, &s->config_fd, e) < 0 ||
-	    make_config_fd(&s->config, config_save_public, &s->public_fd, e) < 0 ||
+	    make_config_fd(&s->config, CONFIG_HASHED, &s->config_fd, e) < 0 ||
+	    make_config_fd(&s->config, CONFIG_WITHHELD, &s->public_fd, e) < 0 ||
 	    open_pem(&s->config, CONF_TLS_CERT, &s->cert_fd, e) < 0 ||
 	    open_pem(&s->config, CONF_TLS_KEY, &s->key_fd, e) < 0 || open_directories(s, e) < 0 ||
 	    open_log(s, e) < 0 || block_signals(s, e) < 0)

@@ -6,6 +6,7 @@
  */
 #include "base/base64.h"
 #include "base/own.h"
+#include "base/sha256.h"
 #include "gate/gate.h"
 
 #include <openssl/crypto.h>
@@ -79,7 +80,8 @@ int auth_start(struct gate *g, struct err *e)
 		t->tenant = tenant_add(g, items[i], (size_t)(colon - items[i]));
 		if (t->tenant == NULL)
 			return err_set(e, ERR_INPUT, 0, "too many tenants");
-		(void)SHA256((const unsigned char *)colon + 1, strlen(colon + 1), t->sha256);
+		if (sha256_from_hex(colon + 1, t->sha256) < 0) /* the supervisor hashed it */
+			return err_set(e, ERR_PROTO, 0, "a token came without a hash");
 		g->ntokens++;
 	}
 	return 0;

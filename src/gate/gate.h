@@ -37,7 +37,7 @@ struct tenant {
 };
 
 struct token {
-	uint8_t sha256[32];
+	uint8_t sha256[32]; /* all that this process has of it */
 	const struct tenant *tenant;
 };
 

@@ -2,10 +2,12 @@
 """Who may ask: Host and Origin where there is no token, the token where there is one, and what is whose."""
 import base64
 import contextlib
+import hashlib
 import json
 import os
 import pathlib
 import re
+import signal
 
 import pytest
 
@@ -278,15 +280,53 @@ def test_another_address_with_a_token(serve):
     assert server.request("GET", "/v1/files", headers=bearer(ALICE))[0] == 200
 
 
-def test_the_store_is_given_no_token(serve):
-    """It waits for disks and asks nobody who they are: what it can read of the configuration has no secret."""
-    token = "a-token-that-only-the-gate-needs"
-    server = serve(env=tokens_variable({"one": token}))
+def configuration_of(pid):
+    """What a role was given: the bytes of its memory file."""
+    folder = f"/proc/{pid}/fd"
+    files = [f"{folder}/{n}" for n in os.listdir(folder) if "memfd:" in os.readlink(f"{folder}/{n}")]
+    assert files, "the configuration is there"
+    return b"".join(pathlib.Path(f).read_bytes() for f in files)
 
-    def is_held_by(role):
-        folder = f"/proc/{server.pid_of(role)}/fd"
-        files = [f"{folder}/{n}" for n in os.listdir(folder) if "memfd:" in os.readlink(f"{folder}/{n}")]
-        assert files, "the configuration is there"
-        return any(token.encode() in pathlib.Path(f).read_bytes() for f in files)
 
-    assert is_held_by("gate") and not is_held_by("store")
+def memory_of(pid):
+    """All that a process can write to, but for the huge maps of a sanitizer."""
+    parts = []
+    with open(f"/proc/{pid}/maps", encoding="ascii", errors="replace") as maps, open(f"/proc/{pid}/mem", "rb", 0) as mem:
+        for line in maps:
+            area, rights = line.split()[:2]
+            first, last = (int(end, 16) for end in area.split("-"))
+            if rights.startswith("rw") and last - first <= 64 << 20:
+                with contextlib.suppress(OSError):
+                    mem.seek(first)
+                    parts.append(mem.read(last - first))
+    return b"".join(parts)
+
+
+def test_nobody_who_could_be_taken_over_is_given_a_token(serve, tmp_path):
+    """The gate has to know one when it sees it: for that a hash is enough. The store asks nobody who they are."""
+    first, later = "a-token-that-the-supervisor-knows", "another-one-that-comes-by-a-reload"
+    file = tmp_path / "tokens"
+    file.touch(0o600)
+    file.write_text(f"one:{first}\n")
+    server = serve(token_file=file)
+
+    def check(token):
+        digest = hashlib.sha256(token.encode()).hexdigest().encode()
+        gate, store = server.pid_of("gate"), server.pid_of("store")
+        for pid in (gate, store):
+            assert token.encode() not in configuration_of(pid)
+            memory = memory_of(pid)
+            assert memory and token.encode() not in memory
+        assert digest not in configuration_of(store)
+        return digest in configuration_of(gate)
+
+    assert check(first)
+    file.write_text(f"one:{first}\ntwo:{later}\n")
+    os.kill(server.pid, signal.SIGHUP)
+    until(lambda: "reloaded" in server.log(), "the gate has heard of it")
+    check(later)
+    server.next_gate(server.kill_gate())
+    until(lambda: server.request("GET", "/ready")[0] == 200, "the next gate serves")
+    assert check(first) and check(later)
+    for token, status in ((first, 200), (later, 200), (hashlib.sha256(first.encode()).hexdigest(), 401)):
+        assert server.request("GET", "/v1/files", headers=bearer(token))[0] == status

@@ -21,7 +21,7 @@ static size_t save(const struct config *c)
 	own_fd fd = memfd_create("saved", MFD_CLOEXEC);
 	ssize_t n;
 
-	MUST(fd >= 0 && config_save(c, fd) == 0);
+	MUST(fd >= 0 && config_save(c, fd, CONFIG_PLAIN) == 0);
 	n = pread(fd, text_out, sizeof(text_out), 0);
 	MUST(n > 0);
 	return (size_t)n;

@@ -8,6 +8,8 @@
 #include <fcntl.h>
 #include <stdlib.h>
 
+#include "base/sha256.h"
+
 /* --- every error ------------------------------------------------------------------------------------------------- */
 
 /* The text of an error with the name of the file taken out. */
@@ -591,11 +593,11 @@ static char *dump_of(const struct config *c)
 	return text;
 }
 
-static struct file saved_of(const struct config *c, bool secrets)
+static struct file saved_of(const struct config *c, enum config_secrets secrets)
 {
 	struct file f = file_with("");
 
-	CHECK_EQ_INT(secrets ? config_save(c, f.fd) : config_save_public(c, f.fd), 0);
+	CHECK_EQ_INT(config_save(c, f.fd, secrets), 0);
 	return f;
 }
 
@@ -685,26 +687,58 @@ TEST(config_save_and_restore)
 	size_t n;
 
 	load_much(&c);
-	f = saved_of(&c, true);
+	f = saved_of(&c, CONFIG_PLAIN);
 	n = text_of(&f, text, sizeof(text));
 	CHECK_EQ_INT(config_restore(&again, text, n, &e), 0);
 	check_same(&c, &again, true);
 	for (unsigned int i = 0; i < CONF_MAX; i++)
 		CHECK_EQ_INT(again.v[i].from, CONFIG_FROM_SAVED);
-	g = saved_of(&again, true);
+	g = saved_of(&again, CONFIG_PLAIN);
 	CHECK_EQ_INT(text_of(&g, more, sizeof(more)), n);
 	CHECK_MEM(more, text, n);
 	fd_close(&g.fd);
 	fd_close(&f.fd);
 
 	/* without secrets */
-	f = saved_of(&c, false);
+	f = saved_of(&c, CONFIG_WITHHELD);
 	n = text_of(&f, text, sizeof(text));
 	CHECK(strstr(text, TOKEN_A) == NULL);
 	CHECK_EQ_INT(config_restore(&again, text, n, &e), 0);
 	check_same(&c, &again, false);
 	CHECK_EQ_INT(again.v[CONF_TOKEN].n, 0);
 	fd_close(&f.fd);
+	config_done(&c);
+	config_done(&again);
+}
+
+/* A token in each place of a list, and of each length. */
+TEST(config_save_hashes_tokens)
+{
+	static char text[1 << 16], line[128];
+	struct config c = { 0 }, again = { 0 };
+	char hash[SHA256_HEX];
+	struct file f;
+	struct err e;
+	size_t n;
+
+	must_load(&c,
+		  WORDS("--token", "one:" TOKEN_A, "--token", "two:" TOKEN_B, "--token",
+			"three:" TOKEN_B ":x"),
+		  no_env);
+	f = saved_of(&c, CONFIG_HASHED);
+	n = text_of(&f, text, sizeof(text));
+	fd_close(&f.fd);
+	CHECK(strstr(text, TOKEN_A) == NULL && strstr(text, TOKEN_B) == NULL);
+	sha256_hex(TOKEN_A, strlen(TOKEN_A), hash);
+	(void)snprintf(line, sizeof(line), "\ntoken=one:%s\n", hash);
+	CHECK(strstr(text, line) != NULL);
+	sha256_hex(TOKEN_B ":x", strlen(TOKEN_B ":x"), hash);
+	(void)snprintf(line, sizeof(line), "\ntoken=three:%s\n", hash);
+	CHECK(strstr(text, line) != NULL);
+	CHECK_EQ_INT(config_restore(&again, text, n, &e), 0);
+	check_same(&c, &again, false);
+	CHECK_EQ_INT(again.v[CONF_TOKEN].n, 3);
+	CHECK_EQ_INT(config_check(&again, &e), 0);
 	config_done(&c);
 	config_done(&again);
 }
@@ -720,7 +754,7 @@ TEST(config_restore_takes_it_byte_for_byte)
 	size_t n;
 
 	load_much(&c);
-	f = saved_of(&c, true);
+	f = saved_of(&c, CONFIG_PLAIN);
 	n = text_of(&f, text, sizeof(text));
 	fd_close(&f.fd);
 	for (size_t i = 0; i < n; i++)
@@ -733,7 +767,7 @@ TEST(config_restore_takes_it_byte_for_byte)
 				CHECK(again.v[CONF_LOG_LEVEL].text == NULL); /* empty */
 				continue;
 			}
-			f = saved_of(&again, true);
+			f = saved_of(&again, CONFIG_PLAIN);
 			CHECK_EQ_INT(pread(f.fd, text + n, n + 1, 0), n);
 			CHECK_MEM(text + n, changed, n);
 			fd_close(&f.fd);
@@ -772,7 +806,7 @@ TEST(config_errors_of_restore)
 	struct err e;
 
 	must_load(&c, WORDS("--state-dir=/s"), no_env);
-	f = saved_of(&c, true);
+	f = saved_of(&c, CONFIG_PLAIN);
 	(void)text_of(&f, text, sizeof(text));
 	fd_close(&f.fd);
 	for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
@@ -795,8 +829,8 @@ TEST(config_save_reports_a_full_disk)
 
 	must_load(&c, WORDS(), no_env);
 	CHECK(fd >= 0);
-	CHECK_EQ_INT(config_save(&c, fd), -ENOSPC);
-	CHECK_EQ_INT(config_save(&c, -1), -EBADF);
+	CHECK_EQ_INT(config_save(&c, fd, CONFIG_PLAIN), -ENOSPC);
+	CHECK_EQ_INT(config_save(&c, -1, CONFIG_PLAIN), -EBADF);
 	(void)close(fd);
 	config_done(&c);
 }

@@ -14,6 +14,7 @@
 #include <unistd.h>
 
 #include "base/clock.h"
+#include "base/sha256.h"
 #include "test_config.h"
 
 static struct gate g;
@@ -493,5 +494,32 @@ TEST(metrics_show_every_figure)
 	CHECK(metrics_say("\nglovebox_requests_malformed_total 4\n"));
 	CHECK(metrics_say("\nglovebox_connections_accepted_total 5\n"));
 	CHECK(metrics_say("\nglovebox_accepts_paused_total 6\n"));
+	gate_close();
+}
+
+/* --- tokens -------------------------------------------------------------------------------------------------- */
+
+TEST(auth_takes_hashes_of_tokens_and_nothing_else)
+{
+	uint8_t want[SHA256_BYTES];
+	struct config plain_config = { 0 };
+	char hash[SHA256_HEX], word[128];
+	struct err e;
+
+	gate_open();
+	sha256_hex(TOKEN_A, strlen(TOKEN_A), hash);
+	sha256_sum(TOKEN_A, strlen(TOKEN_A), want);
+	(void)snprintf(word, sizeof(word), "--token=one:%s", hash);
+	must_load(&plain_config, WORDS("--state-dir=/s", FLAG_A), no_env);
+	config_done(&g.config);
+	must_load(&g.config, WORDS("--state-dir=/s", word), no_env);
+	CHECK_EQ_INT(auth_start(&g, &e), 0);
+	CHECK_EQ_INT(g.ntokens, 1);
+	CHECK_MEM(g.tokens[0].sha256, want, sizeof(want));
+	CHECK_STR(g.tokens[0].tenant->name, "one");
+	config_done(&g.config);
+	g.config = plain_config;
+	CHECK_EQ_INT(auth_start(&g, &e), -1);
+	CHECK(strstr(e.text, TOKEN_A) == NULL);
 	gate_close();
 }
