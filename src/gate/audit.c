@@ -9,7 +9,12 @@
 #include <stdio.h>
 #include <string.h>
 
-enum { SCHEMA = 1, RETRY_US = 1000 * 1000 };
+enum {
+	SCHEMA = 1,
+	RETRY_US = 1000 * 1000,
+	REFUSED_US = 60 * 1000 * 1000,
+	REFUSED_LINES = 60, /* in that time; the others are summed up */
+};
 
 static bool is_on(const struct gate *g)
 {
@@ -69,6 +74,42 @@ void audit_write(struct gate *g, const char *event, const struct req *r, const c
 	json_done(&j);
 	if (n < 0 || store_ask(&g->store, STORE_OP_AUDIT, body, (size_t)n, -1, on_written, g) < 0)
 		on_written(g, NULL, NULL);
+}
+
+/* --- refused tokens: the one event that anybody can cause ------------------------------------------ */
+
+void audit_sum_refused(struct gate *g)
+{
+	struct audit_refused *a = &g->audit_refused;
+	char count[24];
+
+	timer_clear(&g->loop, &a->over);
+	if (a->n > REFUSED_LINES) {
+		(void)snprintf(count, sizeof(count), "%llu",
+			       (unsigned long long)(a->n - REFUSED_LINES));
+		audit(g, "token_refused", NULL, "why", "many", "count", count, NULL);
+	}
+	a->n = 0;
+}
+
+static void on_over(void *arg)
+{
+	audit_sum_refused(arg);
+}
+
+void audit_token_refused(struct req *r, const char *why)
+{
+	struct gate *g = r->g;
+	struct audit_refused *a = &g->audit_refused;
+
+	/* Without a timer there is nobody to sum up. */
+	if (a->n == 0 &&
+	    timer_set(&g->loop, &a->over, g->loop.now_us + REFUSED_US, on_over, g) < 0) {
+		audit(g, "token_refused", r, "peer", r->conn->peer, "why", why, NULL);
+		return;
+	}
+	if (a->n++ < REFUSED_LINES)
+		audit(g, "token_refused", r, "peer", r->conn->peer, "why", why, NULL);
 }
 
 bool audit_allows(const struct gate *g)

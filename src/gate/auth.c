@@ -153,8 +153,7 @@ static int check_token(struct req *r)
 	if (r->tenant != NULL)
 		return 0;
 	r->g->metrics.tokens_refused++;
-	audit(r->g, "token_refused", r, "peer", r->conn->peer, "why",
-	      token.n > 0 ? "wrong" : "missing", NULL);
+	audit_token_refused(r, token.n > 0 ? "wrong" : "missing");
 	/* A line each: browsers pass over a line whose second challenge they do not know. */
 	req_header(r, "WWW-Authenticate", "Basic realm=\"glovebox\", charset=\"UTF-8\"");
 	req_header(r, "WWW-Authenticate", "Bearer");

@@ -55,6 +55,11 @@ struct figures { /* of which /metrics tells */
 	uint64_t timeouts, malformed, accepted, paused;
 };
 
+struct audit_refused {
+	uint64_t n; /* since the first one of this minute */
+	struct timer over;
+};
+
 struct gbox;
 struct ci_stream;
 struct session;
@@ -95,6 +100,7 @@ struct gate {
 	struct timer drain;
 	struct trial trial;
 	uint64_t audit_failed_us; /* the audit file could not be written, last seen; 0: it can */
+	struct audit_refused audit_refused;
 
 	uint64_t date_s;
 	char date[32];
@@ -147,6 +153,11 @@ void refused_ask(struct gate *g);
 /* One event into the audit file: `event`, the request (may be NULL), and pairs of key and text up to NULL. */
 #define audit(g, event, r, ...) audit_write(g, event, r, (const char *const[]){ __VA_ARGS__ })
 void audit_write(struct gate *g, const char *event, const struct req *r, const char *const *pairs);
+/* A request whose token was refused. Of many in a minute only the first have a line of their own: who has no token must
+ * not be able to rotate away what others did. */
+void audit_token_refused(struct req *r, const char *why);
+/* The line about those that have none, if there are any, now. */
+void audit_sum_refused(struct gate *g);
 /* Whether events can be written; if not, and the operator wants it so, nothing may be run. */
 bool audit_allows(const struct gate *g);
 

@@ -216,8 +216,12 @@ static void each_turn(void *arg)
 
 	gboxes_flush(g);
 	(void)log_flush(&g->log);
-	if (g->stopping && g->nconns == 0)
-		g->loop.stop = true;
+	if (g->stopping && g->nconns == 0) {
+		audit_sum_refused(g);
+		/* Our end is the store's: what it was asked to write is written first. */
+		if (g->store.link.waiting == 0)
+			g->loop.stop = true;
+	}
 }
 
 /* The store works: now others may come. */

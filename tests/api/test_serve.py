@@ -404,6 +404,23 @@ def test_audit_of_refused_calls(serve, tmp_path):
     assert re.search(r"^glovebox_syscalls_refused_total 4$", server.request("GET", "/metrics", headers=mine)[2].decode(), re.M)
 
 
+def test_refused_tokens_do_not_fill_the_audit(serve, tmp_path):
+    """Who has no token can have little written: the first ones are named, the others counted, none is forgotten."""
+    path, many = tmp_path / "audit.jsonl", 300
+    server = serve(audit_file=path, tokens={"operator": TOKEN})
+    with contextlib.closing(server.connection()) as c:
+        for _ in range(many):
+            answer = server.send(c, "GET", "/v1/files", headers={"Authorization": "Bearer not-a-token-of-anybody"})
+            assert answer.status == 401 and answer.read()
+    server.stop()
+    lines = [e for e in audit_of(path) if e["event"] == "token_refused"]
+    sums = [e for e in lines if "count" in e]
+    assert len(lines) - len(sums) + sum(int(e["count"]) for e in sums) == many
+    assert len(lines) <= 61 * 2, "of one minute, or two if it is a slow machine"
+    assert all(e["why"] == "many" and "peer" not in e for e in sums) and sums
+    assert all(e["why"] == "wrong" and e["peer"] and e["request"] for e in lines if e not in sums)
+
+
 def test_audit_is_only_ever_appended_to(serve, tmp_path):
     path = tmp_path / "audit.jsonl"
     server = serve(audit_file=path)

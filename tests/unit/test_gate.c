@@ -523,3 +523,64 @@ TEST(auth_takes_hashes_of_tokens_and_nothing_else)
 	CHECK(strstr(e.text, TOKEN_A) == NULL);
 	gate_close();
 }
+
+/* --- the audit ----------------------------------------------------------------------------------------------- */
+
+/* What the store is asked to write: how many lines, and the refusals that the last one sums up. */
+static unsigned int lines_written(unsigned int *ret_count)
+{
+	static struct chan_msg m;
+	unsigned int n = 0;
+
+	*ret_count = 0;
+	for (; chan_recv(store, &m) == 1; n++) {
+		static const char key[] = "\"why\":\"many\",\"count\":\"";
+		const uint8_t *line;
+		const char *at;
+		size_t len;
+
+		CHECK_EQ_INT(m.type, STORE_OP_AUDIT);
+		CHECK_EQ_INT(store_audit_decode(m.body, m.len, &line, &len), 0);
+		CHECK(memmem(line, len, "\"event\":\"token_refused\"", 23) != NULL);
+		at = memmem(line, len, key, strlen(key));
+		*ret_count = at != NULL ? (unsigned int)strtoul(at + strlen(key), NULL, 10) : 0;
+		CHECK_EQ_INT(at == NULL, memmem(line, len, "\"peer\":\"him\"", 12) != NULL);
+		CHECK_EQ_INT(chan_send(store, STORE_OK, m.request, NULL, 0, NULL, 0), 0);
+	}
+	turn();
+	return n;
+}
+
+TEST(audit_sums_up_refused_tokens)
+{
+	static struct conn c = { .peer = "him" };
+	static struct req r;
+	unsigned int count;
+
+	gate_open();
+	r = (struct req){ .g = &g, .conn = &c };
+	g.loop.now_us = clock_us();
+	for (unsigned int minute = 0; minute < 3; minute++) {
+		for (unsigned int i = 0; i < 1000; i++)
+			audit_token_refused(&r, "wrong");
+		CHECK_EQ_INT(lines_written(&count), 60);
+		CHECK_EQ_INT(count, 0);
+		pass(61 * US_PER_S);
+		CHECK_EQ_INT(lines_written(&count), 1);
+		CHECK_EQ_INT(count, 940);
+	}
+	/* As many as have lines, and one: when the server stops. */
+	for (unsigned int i = 0; i < 60; i++)
+		audit_token_refused(&r, "missing");
+	audit_sum_refused(&g);
+	CHECK_EQ_INT(lines_written(&count), 60);
+	for (unsigned int i = 0; i < 61; i++)
+		audit_token_refused(&r, "missing");
+	audit_sum_refused(&g);
+	audit_sum_refused(&g);
+	CHECK_EQ_INT(lines_written(&count), 61);
+	CHECK_EQ_INT(count, 1);
+	pass(61 * US_PER_S); /* nothing is left over */
+	CHECK_EQ_INT(lines_written(&count), 0);
+	gate_close();
+}
