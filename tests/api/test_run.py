@@ -675,7 +675,7 @@ def test_mount_root_that_is_not_there(run, tree):
 
 SHAPE = {
     "exit_code": int, "signal": type(None), "timed_out": bool, "oom": bool, "truncated": dict, "stdout": str,
-    "stderr": str, "figures": dict, "limits": dict, "layers": list, "files": list, "error": type(None)}
+    "stderr": str, "figures": dict, "limits": dict, "layers": list, "files": list, "refused_syscalls": list, "error": type(None)}
 
 
 def test_json_shape(box_json):
