@@ -28,6 +28,24 @@ PR_SET_CHILD_SUBREAPER = 36
 # A program that must get as far as its first line before its time is over needs more of it in an emulated guest.
 PATIENCE = 20 if "GLOVEBOX_GUEST" in os.environ else 1
 
+# A test that hangs fails, with the line at which it did, instead of holding up all others.
+LONGEST_S = {False: 300, True: 3600}  # by whether it is a slow one
+
+
+@pytest.hookimpl(hookwrapper=True)
+def pytest_runtest_protocol(item):
+    def too_long(*_):
+        pytest.fail(f"still running after {limit} s")
+
+    limit = LONGEST_S[item.get_closest_marker("slow") is not None] * PATIENCE
+    before = signal.signal(signal.SIGALRM, too_long)
+    signal.alarm(limit)
+    try:
+        yield
+    finally:
+        signal.alarm(0)
+        signal.signal(signal.SIGALRM, before)
+
 # Whoever runs the tests in the background or under nohup(1) ignores these, and what is ignored is inherited
 # over exec: the program under test would honour that, as it should, and never see an interrupt.
 signal.signal(signal.SIGINT, signal.default_int_handler)

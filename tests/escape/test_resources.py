@@ -12,6 +12,7 @@ import pathlib
 import select
 import signal
 import subprocess
+import threading
 import time
 
 import pytest
@@ -809,11 +810,12 @@ def test_reader_that_leaves_in_the_middle(start, neighbour):
     for stream in ("stdout", "stderr"):
         p = start("run", "-c", "import os\nwhile True: os.write(1, b'x' * 4096); os.write(2, b'y' * 4096)")
         pipe = getattr(p, stream)
+        # From the beginning: one that is not read stops both.
+        other = threading.Thread(target=(p.stderr if stream == "stdout" else p.stdout).read)
+        other.start()
         assert pipe.read(10000)
         pipe.close()
-        other = p.stderr if stream == "stdout" else p.stdout
-        while other.read(65536):
-            pass
+        other.join()
         assert p.wait(30) == 128 + signal.SIGPIPE
         neighbour.ask()
 
