@@ -1137,7 +1137,7 @@ def test_tty_is_a_terminal(terminal):
 
 def test_tty_size_and_resize(terminal):
     t = terminal("-c", """
-import os, signal, time
+import os, select, signal, time
 def show(*a):
     print("size", *os.get_terminal_size(0), flush=True)
 signal.signal(signal.SIGWINCH, show)
@@ -1145,7 +1145,7 @@ print("ready", flush=True)
 while os.get_terminal_size(0).columns != 90:
     time.sleep(0.01)
 show()
-for line in iter(input, "q"):
+while not select.select([0], [], [], 0.05)[0]:  # not in read(): a signal just before it is seen after it
     pass
 """, size=(30, 90))
     t.expect(b"size 90 30\r\n")

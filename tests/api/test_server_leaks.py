@@ -289,6 +289,17 @@ def go(server, count, kills):
             work.result(timeout=300)
 
 
+def steady(server):
+    """What there is when nothing changes any more: a request that was cut off may still hold a descriptor."""
+    was = figures(server)
+    while True:
+        time.sleep(0.5)
+        now = figures(server)
+        if now == was:
+            return now
+        was = now
+
+
 def settled(server, before):
     """What differs from before, once everything has had time to go."""
     deadline = time.monotonic() + 60
@@ -318,7 +329,7 @@ def warm_up(server):
     every_slot_is_free(server)
     until(lambda: not cgroups_of(server) and active(server) == 0, "the boxes of the warm-up are gone")
     until(lambda: metrics(server)["glovebox_boxes"] == 0 == metrics(server)["glovebox_sessions"], "the gate knows of none")
-    return figures(server), memory(server)
+    return steady(server), memory(server)
 
 
 @pytest.mark.parametrize("count", COUNTS)
@@ -384,13 +395,14 @@ def test_nothing_is_left_by_each_way(serve, way):
 
     some(range(8))
     until(lambda: not cgroups_of(server) and metrics(server)["glovebox_boxes"] == 0, "the boxes of the warm-up are gone")
-    before = figures(server)
+    before = steady(server)
     some(range(8, 24))
     different = settled(server, before)
     assert not different, different
     assert odd_files(server) == []
 
 
+@pytest.mark.skipif(SANITIZED, reason="a sanitized gate keeps what is freed for a while")
 def test_files_that_go_out_leave_no_memory_behind(serve):
     """Each had a buffer of its own size in the gate."""
     server = serve()
