@@ -949,14 +949,16 @@ def begun(start, code, *options):
 
 
 def test_interrupt_reaches_the_program(start):
-    p = begun(start, """
+    p = start("run", "-c", """
 import sys, time
 try:
+    print("begun", flush=True)
     time.sleep(100)
 except KeyboardInterrupt:
     print("interrupted", flush=True)
     sys.exit(33)
 """)
+    read_until(p.stdout, b"begun\n")
     p.send_signal(signal.SIGINT)
     assert p.stdout.read() == b"interrupted\n" and p.wait(30) == 33
 
@@ -1166,7 +1168,7 @@ def test_tty_echo_and_lines(terminal):
 
 
 def test_tty_interrupt_character(terminal):
-    t = terminal("-c", "import time\nprint('begun', flush=True)\ntry:\n    time.sleep(100)\n"
+    t = terminal("-c", "import time\ntry:\n    print('begun', flush=True)\n    time.sleep(100)\n"
                        "except KeyboardInterrupt:\n    print('caught', flush=True)\n    raise SystemExit(9)")
     t.expect(b"begun\r\n")
     t.type(b"\x03")
