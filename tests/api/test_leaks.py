@@ -65,18 +65,28 @@ def namespaces():
     return found
 
 
-def locks_in_use():
-    """Lock files that say something although nobody holds them: an instance that died and was not swept."""
-    found = set()
+def locks():
+    """(held, forgotten): those of living instances, and those that say something although nobody holds them: of
+    instances that died and were not swept."""
+    held, forgotten = set(), set()
     for path in RUN_DIR.glob("*.lock") if os.access(RUN_DIR, os.R_OK) else ():
         with open(path, "rb") as f:
             try:
                 fcntl.flock(f, fcntl.LOCK_EX | fcntl.LOCK_NB)
             except OSError:
-                continue  # somebody lives
+                held.add(str(path))
+                continue
             if f.read():
-                found.add(str(path))
-    return found
+                forgotten.add(str(path))
+    return held, forgotten
+
+
+def only_these_live(living):
+    """Wait for those that were killed: they hold their locks until the kernel is done with them, orphans too."""
+    deadline = time.monotonic() + 10
+    while locks()[0] - living:
+        assert time.monotonic() < deadline, "a killed instance lives on"
+        time.sleep(0.01)
 
 
 def descriptors():
@@ -103,7 +113,7 @@ def unchanged():
     while True:
         after = snapshot()
         left = {k: after[k] - before[k] for k in after if after[k] - before[k]}
-        dead = locks_in_use()
+        dead = locks()[1]
         if not left and not dead or time.monotonic() > deadline:
             break
         time.sleep(0.05)
@@ -247,9 +257,11 @@ def test_nothing_is_left(unchanged, start, run, way, count):
     if way in ("timeout", "interrupted") and count < 100:
         count //= 2
     ending = getattr(Ending(start), way)
+    living = locks()[0]
     with concurrent.futures.ThreadPoolExecutor(AT_ONCE) as pool:
         list(pool.map(ending, range(count)))
     if way == "kill_both":
+        only_these_live(living)
         assert run("run", "-c", "print(1)").stdout == b"1\n"  # whoever comes next sweeps
 
 
@@ -258,8 +270,10 @@ def test_sweep_leaves_the_living_alone(unchanged, start, run):
     alive = start("run", "--stdin", "-c", "print('begun', flush=True)\nprint(input())")
     assert alive.stdout.readline() == b"begun\n"
     ending = Ending(start)
+    living = locks()[0]
     for i in range(6):
         ending.kill_both(i)
+        only_these_live(living)
         assert run("run", "-c", "print(1)").stdout == b"1\n"
     alive.stdin.write(b"well\n")
     alive.stdin.close()
@@ -268,6 +282,7 @@ def test_sweep_leaves_the_living_alone(unchanged, start, run):
 
 def test_programs_die_with_their_keeper_and_command(unchanged, start, run):
     """kill -9 of both at once: nobody is left who could end the box, and it ends."""
+    living = locks()[0]
     p = start("run", "-c", "import os, signal, time\n[signal.signal(s, signal.SIG_IGN) for s in (1, 2, 15)]\n"
                            "os.fork() and os.write(1, b'begun\\n')\n"
                            "while True: time.sleep(1)")
@@ -284,6 +299,7 @@ def test_programs_die_with_their_keeper_and_command(unchanged, start, run):
               pathlib.Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()[0] != "Z" for pid in box):
         assert time.monotonic() < deadline, "the box lives on without anybody who knows of it"
         time.sleep(0.05)
+    only_these_live(living)
     assert run("run", "-c", "print(1)").stdout == b"1\n"
 
 
