@@ -129,6 +129,18 @@ def test_readiness_is_told_to_systemd(serve, tmp_path):
             said += s.recv(4096).decode() + "\n"
 
 
+def test_the_watchdog_of_systemd_hears_that_it_lives(serve, tmp_path):
+    path = tmp_path / "notify"
+    with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as s:
+        s.bind(str(path))
+        s.settimeout(60)
+        server = serve(env={"NOTIFY_SOCKET": str(path), "WATCHDOG_USEC": "200000"})
+        said = []
+        while said.count("WATCHDOG=1") < 3:
+            said += s.recv(4096).decode().split("\n")
+        server.stop()
+
+
 # --- configuration -------------------------------------------------------------------------------------------
 
 
