@@ -127,11 +127,11 @@ class Keeper:
         self.refused = False
         return list(struct.iter_unpack("<QI", self.call("REFUSALS")[0]))
 
-    def new_box(self, flags=0, waived=(), mounts=(), **limits):
+    def new_box(self, flags=0, waived=(), mounts=(), image=0, **limits):
         values = {**default_limits(), **limits}
         body = struct.pack("<IQH", flags, sum(1 << LAYERS.index(w) for w in waived), len(values))
         body += struct.pack(f"<{len(values)}Q", *values.values())
-        body += struct.pack("<H", len(mounts))
+        body += struct.pack("<IH", image, len(mounts))
         for root, read_only, path, at in mounts:
             body += struct.pack("<HB", root, read_only) + text(path) + text(at)
         data, fds = self.call("BOX_NEW", body)
@@ -199,7 +199,7 @@ class Box:
         out = {1: b"", 2: b""}
         while True:
             frame = self.receive()
-            if frame.job != job or frame.name in ("INPUT_ACK", "STARTED"):
+            if frame.job != job or frame.name in ("INPUT_ACK", "STARTED", "READY"):
                 continue
             if frame.name == "REFUSED":
                 raise Failed(struct.unpack_from("<I", frame.body)[0], frame.body[8:].decode())

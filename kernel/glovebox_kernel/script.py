@@ -1,9 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """A program file, run as `python3 FILE ARGS` runs it, in an interpreter that was started before.
 
-The interpreter's own function for it is called, so that tracebacks, SystemExit, encodings and what is printed at the end
-are not imitated. What remains to do is to make everything look as after a start: a new __main__, sys.argv, sys.path and
-the three streams.
+The interpreter's own function for it is called, so that encodings and errors of syntax are not imitated. What remains to do is to make
+everything look as after a start: a new __main__, sys.argv, sys.path and the three streams; and the end, see ending.py.
 
 What still differs: our frames are below the program's, where traceback.print_stack() sees them; sys.flags says how the
 interpreter was started; and all processes from one image have the same seed for hashes of strings.
@@ -16,8 +15,13 @@ import importlib
 import io
 import os
 import sys
-from importlib.machinery import BuiltinImporter
+from importlib.machinery import BuiltinImporter, SourceFileLoader
 from types import ModuleType
+
+from . import ending
+
+# Py_file_input of the C interface.
+FILE_INPUT = 257
 
 STREAMS = (("stdin", 0), ("stdout", 1), ("stderr", 2))
 
@@ -32,20 +36,18 @@ def prepare(imports=()):
             importlib.import_module(name)
         except Exception:
             pass
+    ending.remember()
 
 
 def run(path, args=(), source=None):
-    """The program at `path`, or the text `source` under that name.
-
-    When it returns, the caller has to fall off its own end at once: the interpreter then ends as after the program, also
-    by SIGINT. Where the program failed or called sys.exit(), it does not return.
-    """
+    """The program at `path`, or the text `source` under that name. The process ends here, as after the program."""
     path = os.fspath(path)
-    api = ctypes.PyDLL(None)
     libc = ctypes.CDLL(None, use_errno=True)
     libc.fopen.restype = ctypes.c_void_p
-    simple = api.PyRun_SimpleFileExFlags
-    simple.argtypes = [ctypes.c_void_p, ctypes.c_char_p, ctypes.c_int, ctypes.c_void_p]
+    simple = ctypes.PyDLL(None).PyRun_FileExFlags
+    simple.argtypes = [ctypes.c_void_p, ctypes.c_char_p, ctypes.c_int, ctypes.py_object, ctypes.py_object, ctypes.c_int,
+                       ctypes.c_void_p]
+    simple.restype = ctypes.py_object
     _open_streams()
     name = path
     if source is not None:
@@ -57,11 +59,24 @@ def run(path, args=(), source=None):
     if not file:
         number = ctypes.get_errno()
         print(f"{sys.executable}: can't open file {name!r}: [Errno {number}] {os.strerror(number)}", file=sys.stderr)
-        raise SystemExit(2)
-    _look_new(path, list(args), source is None)
+        ending.end(2, libc)
+    space = _look_new(path, list(args), source is None)
+    space.update(__loader__=SourceFileLoader("__main__", name), __file__=name, __cached__=None)
     _lift_recursion_limit()
-    if simple(file, os.fsencode(name), 1, None) and getattr(sys, "last_type", None) is not KeyboardInterrupt:
-        raise SystemExit(1)
+    status, error = 0, None
+    try:
+        simple(file, os.fsencode(name), FILE_INPUT, space, space, 1, None)
+    except BaseException as e:
+        # Without our own frame.
+        e.__traceback__ = e.__traceback__.tb_next
+        error = e
+    if error is not None:
+        status = ending.fail(error)
+        error = None
+    space.pop("__file__", None)
+    space.pop("__cached__", None)
+    space = None
+    ending.end(status, libc)
 
 
 def _memory_file(source):
@@ -87,6 +102,7 @@ def _look_new(path, args, is_file):
     sys.dont_write_bytecode = bool(os.environ.get("PYTHONDONTWRITEBYTECODE"))
     more = [entry for entry in os.environ.get("PYTHONPATH", "").split(os.pathsep) if entry]
     sys.path[:0] = [os.path.dirname(os.path.realpath(path)) if is_file else os.getcwd(), *more]
+    return main.__dict__
 
 
 def _open_streams():
@@ -121,7 +137,9 @@ def _lift_recursion_limit():
     """Our frames do not count: a program that recurses for ever gets as far as it would."""
     frame, ours = sys._getframe(1), 0
     while frame is not None:
-        frame, ours = frame.f_back, ours + 1
+        # A program in an archive is run by runpy, with exec(), which counts as a call of its own.
+        ours += 2 if frame.f_code.co_name == "_run_code" else 1
+        frame = frame.f_back
     if sys.version_info < (3, 12):
         # The call of a C function that calls the program.
         ours += 1

@@ -48,6 +48,12 @@ void conn_refuse(struct init *in, uint64_t id, int error, const char *why)
 		reply_put(in, FRAME_REFUSED, id, 0, body, m.len);
 }
 
+void conn_ready(struct init *in, const struct job *j)
+{
+	if (in->gate_hello)
+		reply_put(in, FRAME_READY, j->id, 0, NULL, 0);
+}
+
 void conn_input_ack(struct init *in, const struct job *j)
 {
 	reply_put(in, FRAME_INPUT_ACK, j->id, j->in_taken, NULL, 0);
@@ -110,6 +116,9 @@ static int handle(struct init *in, const struct frame *f)
 	switch (f->type) {
 	case FRAME_RUN:
 		job_run(in, f);
+		return 0;
+	case FRAME_GO:
+		job_go(in, f);
 		return 0;
 	case FRAME_INPUT:
 		job_input(in, f);

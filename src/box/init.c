@@ -17,6 +17,7 @@
 #include "base/own.h"
 #include "wire/chan.h"
 #include "wire/control.h"
+#include "wire/msg.h"
 
 #include <fcntl.h>
 #include <signal.h>
@@ -42,6 +43,20 @@ void watch_del(struct init *in, int fd)
 	(void)epoll_ctl(in->epoll_fd, EPOLL_CTL_DEL, fd, NULL);
 }
 
+static void take_kit(struct init *in, struct chan_msg *m)
+{
+	struct msg_in body;
+	uint32_t has;
+	unsigned int n = 0;
+
+	msg_in_init(&body, m->body, m->len);
+	has = msg_get_u32(&body);
+	for (unsigned int i = 0; i < KIT_MAX; i++)
+		if ((has & 1u << i) != 0 && n < m->nfds && in->kit_fd[i] < 0)
+			in->kit_fd[i] = m->fds[n++];
+	m->nfds = 0;
+}
+
 static void control_event(struct init *in)
 {
 	struct chan_msg m;
@@ -54,6 +69,8 @@ static void control_event(struct init *in)
 	if (m.type == CONTROL_GATE && m.nfds == 1) {
 		conn_open(in, m.fds[0]);
 		m.nfds = 0;
+	} else if (m.type == CONTROL_KIT) {
+		take_kit(in, &m);
 	}
 	chan_msg_close(&m);
 }
@@ -85,6 +102,7 @@ static void dispatch(struct init *in, const struct epoll_event *e)
 	case WATCH_IN:
 	case WATCH_OUT:
 	case WATCH_ERR:
+	case WATCH_CHANNEL:
 		job_event(in, slot, what);
 		break;
 	}
@@ -143,6 +161,8 @@ int main(int argc, char **argv)
 
 	in.gate_fd = -1;
 	in.sending = -1;
+	for (unsigned int i = 0; i < KIT_MAX; i++)
+		in.kit_fd[i] = -1;
 	in.control_fd = INIT_CONTROL_FD;
 	(void)argv;
 	in.mutant_privs = argc > 1;

@@ -5,6 +5,7 @@
 #pragma once
 
 #include "box/ring.h"
+#include "wire/control.h"
 #include "wire/frame.h"
 #include "wire/job.h"
 
@@ -27,6 +28,7 @@ enum watch { /* what an epoll event speaks of; upper half of its data */
 	     WATCH_IN,
 	     WATCH_OUT,
 	     WATCH_ERR,
+	     WATCH_CHANNEL,
 };
 
 enum job_state {
@@ -50,6 +52,10 @@ struct job {
 	uint64_t id;
 	pid_t pid;
 	uint32_t flags;
+	int channel_fd; /* of a held job; -1: none */
+	bool went;      /* GO came */
+	bool ready;     /* it said that it waits for that */
+	bool begun;     /* and that it has begun */
 	uint64_t output_max;
 	uint64_t started_us, deadline_us; /* deadline UINT64_MAX: none */
 	bool timed_out;
@@ -73,10 +79,11 @@ struct job {
 
 struct init {
 	int epoll_fd, control_fd, children_fd, gate_fd;
-	unsigned int user; /* uid and gid of user code */
-	bool mutant_privs; /* only in a build with mutants: leave no_new_privs out */
-	bool shielded;     /* children must take init's shield off themselves */
-	bool gate_hello;   /* the gate's HELLO was good */
+	int kit_fd[KIT_MAX]; /* -1: this box has none */
+	unsigned int user;   /* uid and gid of user code */
+	bool mutant_privs;   /* only in a build with mutants: leave no_new_privs out */
+	bool shielded;       /* children must take init's shield off themselves */
+	bool gate_hello;     /* the gate's HELLO was good */
 	bool gate_watches_write;
 
 	uint8_t in[FRAME_HEADER + FRAME_PAYLOAD_MAX]; /* bytes from the gate */
@@ -103,11 +110,13 @@ void conn_event(struct init *in, uint32_t events);
 void conn_flush(struct init *in);
 void conn_refuse(struct init *in, uint64_t id, int error, const char *why);
 void conn_input_ack(struct init *in, const struct job *j);
+void conn_ready(struct init *in, const struct job *j);
 
 /* --- job.c: jobs --- */
 
 struct job *job_find(struct init *in, uint64_t id);
 void job_run(struct init *in, const struct frame *f);
+void job_go(struct init *in, const struct frame *f);
 void job_input(struct init *in, const struct frame *f);
 void job_input_end(struct init *in, const struct frame *f);
 void job_signal(struct init *in, const struct frame *f);
@@ -119,6 +128,12 @@ void job_event(struct init *in, unsigned int slot, enum watch what);
 void jobs_reap(struct init *in);
 /* End the jobs whose time is over; the next deadline. */
 uint64_t jobs_expire(struct init *in);
+
+/* --- channel.c: packets to and from a held job --- */
+
+/* One message, as whole packets. 0 or -errno: it does not read, or is gone. */
+int channel_tell(const struct job *j, uint8_t type, const uint8_t *p, size_t n);
+void channel_event(struct init *in, struct job *j);
 
 /* --- spawn.c: from fork to exec --- */
 

@@ -21,13 +21,17 @@
 #include <string.h>
 #include <sys/ioctl.h>
 #include <sys/prctl.h>
+#include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include <termios.h>
 
+/* Descriptors of the child; those behind FD_KERNEL do not outlive exec. */
+enum { FD_CHANNEL = 3, FD_IMAGE, FD_FREEZE, FD_KERNEL, FD_REPORT, FD_THAW, FD_MAX };
+
+/* What becomes 0, 1, 2 and so on of the child; -1: nothing. Those up to FD_CHANNEL and FD_REPORT are ours to close. */
 struct pipes {
-	int child[3]; /* what becomes 0, 1, 2 of the child */
-	int report;
+	int child[FD_MAX];
 };
 
 static _Noreturn void fail(int report_fd, const char *stage)
@@ -62,19 +66,21 @@ static void reset_signals(void)
 	(void)sigprocmask(SIG_SETMASK, &none, NULL);
 }
 
-static void take_descriptors(const struct pipes *p, int *report)
+static void take_descriptors(const struct pipes *p)
 {
-	int high[4];
+	int high[FD_MAX];
 
-	/* First out of the way of 0..3, then into place. */
-	for (int i = 0; i < 3; i++)
-		high[i] = fcntl(p->child[i], F_DUPFD, 10);
-	high[3] = fcntl(p->report, F_DUPFD, 10);
-	for (int i = 0; i < 3; i++)
-		(void)dup2(high[i], i);
-	(void)dup3(high[3], 3, O_CLOEXEC);
-	(void)syscall(SYS_close_range, 4u, ~0u, 0u);
-	*report = 3;
+	/* First out of the way of the places, then into place. */
+	for (int i = 0; i < FD_MAX; i++)
+		high[i] = p->child[i] >= 0 ? fcntl(p->child[i], F_DUPFD, FD_MAX) : -1;
+	for (int i = 0; i < FD_MAX; i++)
+		if (high[i] < 0)
+			(void)close(i);
+		else if (i < FD_REPORT)
+			(void)dup2(high[i], i);
+		else
+			(void)dup3(high[i], i, O_CLOEXEC);
+	(void)syscall(SYS_close_range, (unsigned int)FD_MAX, ~0u, 0u);
 }
 
 static const char *env_get(const char *const *envp, const char *name)
@@ -134,13 +140,14 @@ static _Noreturn void child(const struct init *in, const struct job_spec *spec,
 			    const struct pipes *p)
 {
 	long user = (long)in->user;
-	int report = p->report;
+	int report = p->child[FD_REPORT];
 
 	if (setsid() < 0)
 		fail(report, "session");
 	if ((spec->flags & JOB_PTY) != 0 && ioctl(p->child[0], TIOCSCTTY, 0) < 0)
 		fail(report, "terminal");
-	take_descriptors(p, &report);
+	take_descriptors(p);
+	report = FD_REPORT;
 	if (in->shielded)
 		take_shield_off();
 	reset_signals();
@@ -155,7 +162,10 @@ static _Noreturn void child(const struct init *in, const struct job_spec *spec,
 		fail(report, "working directory");
 	if (spec->kind != JOB_EXEC)
 		_exit(files_run(spec));
-	exec_path(spec);
+	if ((spec->flags & JOB_THAW) != 0)
+		(void)syscall(SYS_execveat, FD_THAW, "", spec->argv, spec->envp, AT_EMPTY_PATH);
+	else
+		exec_path(spec);
 	fail(report, "exec");
 }
 
@@ -222,21 +232,58 @@ static int open_streams(const struct init *in, struct job *j, const struct job_s
 	return r;
 }
 
+static int open_channel(struct job *j, int *theirs)
+{
+	int pair[2];
+
+	if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair) < 0)
+		return -errno;
+	j->channel_fd = pair[0];
+	*theirs = pair[1];
+	return 0;
+}
+
+/* 0, or -ENOENT: this box was not given what the job needs. */
+static int take_kit(const struct init *in, const struct job_spec *spec, struct pipes *p)
+{
+	bool thaw = (spec->flags & JOB_THAW) != 0, kit = (spec->flags & JOB_KIT) != 0;
+
+	if ((thaw && (in->kit_fd[KIT_IMAGE] < 0 || in->kit_fd[KIT_THAW] < 0)) ||
+	    (kit && in->kit_fd[KIT_KERNEL] < 0))
+		return -ENOENT;
+	if (thaw || kit)
+		p->child[FD_IMAGE] = in->kit_fd[KIT_IMAGE];
+	if (thaw)
+		p->child[FD_THAW] = in->kit_fd[KIT_THAW];
+	if (kit) {
+		p->child[FD_FREEZE] = in->kit_fd[KIT_FREEZE];
+		p->child[FD_KERNEL] = in->kit_fd[KIT_KERNEL];
+	}
+	return 0;
+}
+
 int spawn(struct init *in, struct job *j, const struct job_spec *spec)
 {
-	struct pipes p = { .child = { -1, -1, -1 }, .report = -1 };
-	int r = open_streams(in, j, spec, p.child);
+	struct pipes p;
+	int r;
 
+	for (int i = 0; i < FD_MAX; i++)
+		p.child[i] = -1;
+	r = take_kit(in, spec, &p);
 	if (r == 0)
-		r = make_pipe(&j->exec_fd, &p.report, true);
+		r = open_streams(in, j, spec, p.child);
+	if (r == 0 && (spec->flags & JOB_HELD) != 0)
+		r = open_channel(j, &p.child[FD_CHANNEL]);
+	if (r == 0)
+		r = make_pipe(&j->exec_fd, &p.child[FD_REPORT], true);
 	if (r == 0) {
 		j->pid = fork();
 		if (j->pid == 0)
 			child(in, spec, &p);
 		r = j->pid < 0 ? -errno : 0;
 	}
-	for (int i = 0; i < 3; i++)
+	for (int i = 0; i <= FD_CHANNEL; i++)
 		fd_close(&p.child[i]);
-	fd_close(&p.report);
+	fd_close(&p.child[FD_REPORT]);
 	return r;
 }

@@ -27,7 +27,7 @@ static void on_list(void *arg, struct chan_msg *m, const struct err *e)
 	const uint8_t *p;
 	struct box_info info;
 	struct msg_in in;
-	size_t n, head = 24 + 4 * (size_t)PLAN_STEPS;
+	size_t n, head = BOX_INFO_BYTES;
 
 	if (m == NULL || m->len == 0) {
 		if (e != NULL)

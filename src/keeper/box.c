@@ -256,7 +256,9 @@ static bool shares_uid(const struct keeper *k, const struct box_request *q)
 
 int box_new(struct keeper *k, const struct box_request *q, uint64_t request, struct err *e)
 {
-	struct setup s = { .limits = &q->limits, .waived = q->waived, .init_fd = k->init_fd };
+	struct setup s = { .limits = &q->limits,
+			   .waived = q->waived,
+			   .init_fd = k->blob_fd[BLOB_INIT] };
 	struct box *b = free_slot(k);
 	char name[64];
 	int r;
@@ -265,7 +267,7 @@ int box_new(struct keeper *k, const struct box_request *q, uint64_t request, str
 		return err_set(e, ERR_LIMIT, 0, "there are %u boxes already", ids_boxes(&k->ids));
 	b->born_us = clock_us();
 	s.layers = layers_before_plan(k, shares_uid(k, q));
-	if (check_layers(k, s.layers, q->waived, e) < 0)
+	if (check_layers(k, s.layers, q->waived, e) < 0 || image_check(k, q, e) < 0)
 		return -1;
 	s.go_fd = s.report_fd = s.control_fd = -1;
 	s.ids = ids_for(&k->ids, k->instance.slot, b->number, (q->flags & BOX_ROOT_USER) != 0);
@@ -278,6 +280,8 @@ int box_new(struct keeper *k, const struct box_request *q, uint64_t request, str
 	b->owner = s.two_ids ? s.ids.root : 0;
 	b->id = ++k->next_box;
 	b->limits = q->limits;
+	b->image = q->image;
+	b->freezes = (q->flags & BOX_FREEZES) != 0 ? q->image : 0;
 	b->request = request;
 	(void)snprintf(name, sizeof(name), "%s%llu", k->instance.tag, (unsigned long long)b->id);
 	if (cgroup_make(&k->cgroups, name, &q->limits, &b->cgroup, e) < 0)
@@ -345,7 +349,7 @@ static bool shield(pid_t pid)
 
 static void setup_done(struct keeper *k, struct box *b)
 {
-	struct box_info info = { .box = b->id, .layers = b->layers };
+	struct box_info info = { .box = b->id, .layers = b->layers, .image = b->image };
 	uint8_t body[1024];
 	own_fd stream = -1;
 	struct err e;
@@ -357,7 +361,7 @@ static void setup_done(struct keeper *k, struct box *b)
 		refusals_deaf(k, b);
 	if ((b->layers & LAYER_BIT(LAYER_INIT_SHIELD)) != 0 && !shield(b->pid))
 		b->layers = info.layers &= ~LAYER_BIT(LAYER_INIT_SHIELD);
-	if (box_attach(b, &stream, &e) < 0) {
+	if ((b->image != 0 && kit_send(k, b, &e) < 0) || box_attach(b, &stream, &e) < 0) {
 		ops_failed(k, b->request, &e);
 		b->request = 0;
 		b->asked_to_end = true;

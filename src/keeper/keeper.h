@@ -124,6 +124,30 @@ int host_mount_open(const struct mount_root *root, const struct box_mount *m, co
 /* How many files a box can have in its writable places, all together. */
 uint64_t store_inodes_all(const struct limits *l);
 
+/* --- blobs.c --- */
+
+enum blob { BLOB_INIT, BLOB_THAW, BLOB_FREEZE, BLOB_KERNEL, BLOB_MAX };
+
+struct keeper;
+/* A file that we carry, sealed; ours, made when it is first asked for. */
+int blob_fd(struct keeper *k, enum blob which, struct err *e);
+/* An empty memory file that can be sealed, or -1. */
+int memory_file(const char *name);
+/* Nobody changes it any more. 0 or -errno. */
+int memory_file_seal(int fd);
+
+/* --- images.c --- */
+
+enum { IMAGES_MAX = 8 };
+
+struct image_slot {
+	uint32_t id; /* 0: free */
+	int fd;
+	bool sealed;
+	uint64_t born_us;
+	char label[IMAGE_LABEL_MAX];
+};
+
 /* --- plan.c: what the first process of a box needs; everything else it closes --- */
 
 struct setup {
@@ -176,6 +200,8 @@ struct box {
 	uint32_t step_us[PLAN_STEPS];
 	struct box_cgroup cgroup;
 	struct box_figures last; /* taken before the cgroup went */
+	uint32_t image;          /* it was made from this one, or freezes into it; 0: none */
+	uint32_t freezes;        /* the same, while it can be written to */
 	uint8_t *record;
 	size_t record_len;
 	int refusals_fd; /* -1: nobody listens */
@@ -214,7 +240,8 @@ struct server {
 };
 
 struct keeper {
-	int gate_fd, epoll_fd, children_fd, init_fd;
+	int gate_fd, epoll_fd, children_fd;
+	int blob_fd[BLOB_MAX]; /* 0: not made yet */
 	bool hello, gate_gone;
 	struct server server;
 	struct ids ids;
@@ -227,6 +254,8 @@ struct keeper {
 	uint64_t next_box;
 	struct box boxes[BOXES_MAX];
 	unsigned int nboxes; /* highest index in use + 1 */
+	struct image_slot images[IMAGES_MAX];
+	uint32_t next_image;
 	struct refused_call refusals[REFUSALS_MAX];
 	unsigned int nrefusals;
 	bool refusals_told; /* the gate knows that there are some */
@@ -261,6 +290,17 @@ void ops_failed(struct keeper *k, uint64_t request, const struct err *e);
 /* Mount /proc for a box that may not, by a process that enters its pid namespace; the answer goes to
  * the box's plan. Does not wait. */
 void proc_help(const struct box *b);
+
+/* --- images.c --- */
+
+struct image_slot *image_find(struct keeper *k, uint32_t id);
+int image_new(struct keeper *k, const char *label, uint32_t *ret_id, struct err *e);
+int image_seal(struct keeper *k, uint32_t id, uint64_t *ret_bytes, struct err *e);
+void image_drop(struct keeper *k, uint32_t id);
+/* Whether a box with this image can be made. */
+int image_check(struct keeper *k, const struct box_request *q, struct err *e);
+/* Give a box's init what Python is started with. */
+int kit_send(struct keeper *k, const struct box *b, struct err *e);
 
 /* --- refusals.c --- */
 

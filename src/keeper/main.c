@@ -16,45 +16,16 @@
 #include "base/str.h"
 
 #include <fcntl.h>
-#include <linux/memfd.h>
 #include <linux/securebits.h>
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/epoll.h>
-#include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
 #include <sys/signalfd.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
-
-extern const char glovebox_init_start[], glovebox_init_end[];
-
-/* init as a file that exists nowhere, cannot be changed, and cannot be read by who executes it:
- * the last makes it non-dumpable from its first instruction. */
-static int make_init_fd(struct keeper *k, struct err *e)
-{
-	unsigned int flags = MFD_CLOEXEC | MFD_ALLOW_SEALING;
-	own_fd fd = (int)syscall(SYS_memfd_create, "init", flags | 0x10u /* MFD_EXEC, 6.3 */);
-	char self[32];
-	int r;
-
-	if (fd < 0)
-		fd = (int)syscall(SYS_memfd_create, "init", flags);
-	if (fd < 0)
-		return err_set(e, ERR_SYS, errno, "make a memory file");
-	r = io_write_all(fd, glovebox_init_start,
-			 (size_t)(glovebox_init_end - glovebox_init_start));
-	if (r < 0)
-		return err_set(e, ERR_SYS, -r, "fill a memory file");
-	if (fchmod(fd, 0111) < 0 ||
-	    fcntl(fd, F_ADD_SEALS, F_SEAL_WRITE | F_SEAL_GROW | F_SEAL_SHRINK | F_SEAL_SEAL) < 0)
-		return err_set(e, ERR_SYS, errno, "seal a memory file");
-	(void)snprintf(self, sizeof(self), "/proc/self/fd/%d", fd);
-	k->init_fd = open(self, O_PATH | O_CLOEXEC); /* a writer would be ETXTBSY */
-	return k->init_fd < 0 ? err_set(e, ERR_SYS, errno, "open a memory file") : 0;
-}
 
 /* As far as the caller's hard limit goes. */
 static void raise_limit(int which)
@@ -238,7 +209,7 @@ static int start(struct keeper *k, int argc, char **argv, struct err *e)
 			return -1;
 	if (ids_start(&k->ids, e) < 0 ||
 	    instance_start(&k->instance, k->ids.slots, k->owner, e) < 0 || settle(k, e) < 0 ||
-	    make_init_fd(k, e) < 0 || open_roots(k, e) < 0)
+	    blob_fd(k, BLOB_INIT, e) < 0 || open_roots(k, e) < 0)
 		return -1;
 	cgroups_start(&k->cgroups, cgroup, k->ids.rootless, &k->instance);
 	if (k->server.on)

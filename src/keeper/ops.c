@@ -117,6 +117,82 @@ static int op_REFUSALS(struct keeper *k, struct chan_msg *m)
 	return 0;
 }
 
+/* Names of the gate's own, bounded in number and length. */
+static int op_IMAGE_NEW(struct keeper *k, struct chan_msg *m)
+{
+	char label[IMAGE_LABEL_MAX];
+	uint8_t body[4];
+	struct msg_in in;
+	struct msg_out out;
+	uint32_t id;
+	struct err e;
+
+	msg_in_init(&in, m->body, m->len);
+	(void)msg_get_str(&in, label, sizeof(label));
+	if (msg_end(&in) < 0)
+		return -1;
+	if (image_new(k, label, &id, &e) < 0) {
+		ops_failed(k, m->request, &e);
+		return 0;
+	}
+	msg_out_init(&out, body, sizeof(body));
+	msg_put_u32(&out, id);
+	ops_ok(k, m->request, body, out.len, NULL);
+	return 0;
+}
+
+/* What is in it is for boxes; sealed or not, it is never looked at here. */
+static int op_IMAGE_SEAL(struct keeper *k, struct chan_msg *m)
+{
+	uint8_t body[8];
+	struct msg_in in;
+	struct msg_out out;
+	uint64_t bytes;
+	struct err e;
+
+	msg_in_init(&in, m->body, m->len);
+	if (image_seal(k, msg_get_u32(&in), &bytes, &e) < 0) {
+		ops_failed(k, m->request, &e);
+		return 0;
+	}
+	msg_out_init(&out, body, sizeof(body));
+	msg_put_u64(&out, bytes);
+	ops_ok(k, m->request, body, out.len, NULL);
+	return 0;
+}
+
+/* Boxes that were made from it keep it. */
+static int op_IMAGE_DROP(struct keeper *k, struct chan_msg *m)
+{
+	struct msg_in in;
+
+	msg_in_init(&in, m->body, m->len);
+	image_drop(k, msg_get_u32(&in));
+	ops_ok(k, m->request, NULL, 0, NULL);
+	return 0;
+}
+
+/* Tells a new gate what the old one had. */
+static int op_IMAGE_LIST(struct keeper *k, struct chan_msg *m)
+{
+	uint8_t body[IMAGES_MAX * (IMAGE_LABEL_MAX + 32)];
+	struct msg_out out;
+
+	msg_out_init(&out, body, sizeof(body));
+	for (unsigned int i = 0; i < IMAGES_MAX; i++) {
+		const struct image_slot *s = &k->images[i];
+
+		if (s->id == 0)
+			continue;
+		msg_put_u32(&out, s->id);
+		msg_put_u8(&out, s->sealed);
+		msg_put_u64(&out, clock_us() - s->born_us);
+		msg_put_str(&out, s->label);
+	}
+	ops_ok(k, m->request, body, out.len, NULL);
+	return 0;
+}
+
 /* A word to the operator. */
 static int op_SERVING(struct keeper *k, struct chan_msg *m)
 {
@@ -173,7 +249,9 @@ static int op_BOX_ATTACH(struct keeper *k, struct chan_msg *m)
 		ops_failed(k, m->request, &e);
 		return 0;
 	}
-	info = (struct box_info){ .box = b->id, .layers = b->layers, .setup_us = b->setup_us };
+	info = (struct box_info){
+		.box = b->id, .layers = b->layers, .setup_us = b->setup_us, .image = b->image
+	};
 	(void)memcpy(info.step_us, b->step_us, sizeof(info.step_us));
 	n = box_info_encode(&info, body, sizeof(body));
 	ops_ok(k, m->request, body, (size_t)n, &stream);
@@ -267,7 +345,8 @@ static int op_BOX_LIST(struct keeper *k, struct chan_msg *m)
 	}
 	info = (struct box_info){ .box = next->id,
 				  .layers = next->layers,
-				  .setup_us = next->setup_us };
+				  .setup_us = next->setup_us,
+				  .image = next->image };
 	(void)memcpy(info.step_us, next->step_us, sizeof(info.step_us));
 	n = box_info_encode(&info, body, sizeof(body));
 	msg_out_init(&out, body + n, sizeof(body) - (size_t)n);

@@ -422,6 +422,8 @@ void server_sup_event(struct keeper *k)
 		return;
 	if (r > 0 && m.type == SUPERVISE_CONFIG && m.nfds == 3) {
 		new_config(k, m.fds);
+	} else if (r > 0 && m.type == SUPERVISE_RENEW) {
+		ops_tell(k, EVENT_RENEW, 0, NULL, 0, NULL);
 	} else if (r > 0 && m.type == SUPERVISE_STOP && !k->gate_gone) {
 		/* No further gate; boxes stay until this one has finished and left. */
 		k->server.ending = true;

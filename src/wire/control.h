@@ -8,9 +8,13 @@
 /* Where init finds a /proc that it may write to, if this box has one: "proc" below it. */
 #define INIT_PROC "/run/init"
 
+/* What a box is given to start Python with, in this order; the body is a u32 with a bit per descriptor that is there. */
+enum kit { KIT_THAW, KIT_FREEZE, KIT_KERNEL, KIT_IMAGE, KIT_MAX };
+
 enum control_type {
 	CONTROL_GATE = 1,  /* keeper -> init, one descriptor: the stream of a new gate */
 	CONTROL_PROC_WANT, /* plan -> keeper: I may not mount /proc, can you? */
 	CONTROL_PROC,      /* keeper -> plan: a detached /proc of the box as descriptor, or none */
+	CONTROL_KIT,       /* keeper -> init, descriptors: see enum kit */
 	CONTROL_LISTENER,  /* plan -> keeper, one descriptor: who listens to refused system calls */
 };

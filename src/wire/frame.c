@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "wire/frame.h"
 
+#include "wire/job.h"
 #include "wire/msg.h"
 
 #include <errno.h>

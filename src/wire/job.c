@@ -73,8 +73,9 @@ int job_spec_decode(const void *buf, size_t len, struct job_spec *s, void **ret_
 	argc = msg_get_u16(&m);
 	envc = msg_get_u16(&m);
 	if (m.failed || (unsigned int)s->kind >= JOB_KIND_MAX ||
-	    (s->flags & ~(uint32_t)JOB_FLAGS_ALL) != 0 || argc == 0 || argc > JOB_ARGV_MAX ||
-	    envc > JOB_ENV_MAX)
+	    (s->flags & ~(uint32_t)JOB_FLAGS_ALL) != 0 ||
+	    (s->kind != JOB_EXEC && (s->flags & (JOB_HELD | JOB_THAW | JOB_KIT)) != 0) ||
+	    argc == 0 || argc > JOB_ARGV_MAX || envc > JOB_ENV_MAX)
 		return -EPROTO;
 	vec_size = (argc + envc + 2) * sizeof(char *);
 	vec = malloc(vec_size + sizeof(cwd) + len);
@@ -115,6 +116,7 @@ ptrdiff_t job_exit_encode(const struct job_exit *x, void *buf, size_t cap)
 	msg_put_u64(&m, x->stdout_bytes);
 	msg_put_u64(&m, x->stderr_bytes);
 	msg_put_str(&m, x->stage);
+	msg_put_str(&m, x->only);
 	return m.failed ? -EMSGSIZE : (ptrdiff_t)m.len;
 }
 
@@ -133,6 +135,7 @@ int job_exit_decode(const void *buf, size_t len, struct job_exit *x)
 	x->stdout_bytes = msg_get_u64(&m);
 	x->stderr_bytes = msg_get_u64(&m);
 	(void)msg_get_str(&m, x->stage, sizeof(x->stage));
+	(void)msg_get_str(&m, x->only, sizeof(x->only));
 	if (msg_end(&m) < 0 || (unsigned int)x->how >= JOB_HOW_MAX || x->code < 0 ||
 	    x->code > (x->how == JOB_SIGNALED ? 64
 		       : x->how == JOB_EXITED ? 255

@@ -24,10 +24,26 @@ enum job_flags {
 	JOB_STDIN = 1u << 1, /* standard input comes by INPUT frames; else it is /dev/null */
 	JOB_SWEEP =
 		1u << 2, /* when the leader has ended, every other process of the box ends too */
-	JOB_FLAGS_ALL = (1u << 3) - 1,
+	JOB_HELD =
+		1u
+		<< 3, /* has a channel on descriptor 3 and waits there for GO; its time counts from GO */
+	JOB_THAW = 1u << 4, /* goes on from the box's image; argv[0] is only its name */
+	JOB_KIT = 1u << 5,  /* has the image, freeze and the kernel on descriptors 4, 5 and 6 */
+	JOB_FLAGS_ALL = (1u << 6) - 1,
+};
+
+/* Packets on the channel of a held job start with this header: u8 type, u8 flags, u16 0, u32 0, u64 cell. */
+enum {
+	CHANNEL_HEADER = 16,
+	CHANNEL_PAYLOAD_MAX = 49152,
+	CHANNEL_MORE = 1,   /* flag: the message goes on in the next packet */
+	CHANNEL_CONFIG = 1, /* type: the bytes of GO */
+	CHANNEL_BEGUN = 14, /* type, from the job: it has CONFIG, and the caller's program begins */
+	CHANNEL_WAITING = 15, /* type, from the job: it waits for CONFIG */
 };
 
 enum {
+	JOB_GO_MAX = 2 * CHANNEL_PAYLOAD_MAX,
 	JOB_ARGV_MAX = 4096,
 	JOB_ENV_MAX = 4096,
 	JOB_STAGE_MAX = 32,
@@ -58,7 +74,9 @@ enum job_exit_flags {
 	JOB_TIMED_OUT = 1u << 0,
 	JOB_CUT_STDOUT = 1u << 1,
 	JOB_CUT_STDERR = 1u << 2,
-	JOB_EXIT_FLAGS_ALL = (1u << 3) - 1,
+	/* A held job that ended before it had begun: nothing of the caller's was run. */
+	JOB_NOT_BEGUN = 1u << 3,
+	JOB_EXIT_FLAGS_ALL = (1u << 4) - 1,
 };
 
 struct job_exit {
@@ -68,6 +86,9 @@ struct job_exit {
 	uint64_t wall_us, user_us, sys_us, max_rss_bytes;
 	uint64_t stdout_bytes, stderr_bytes; /* printed in all, dropped ones included */
 	char stage[JOB_STAGE_MAX];
+	char only
+		[JOB_STAGE_MAX]; /* of a thawed job: the only file in /workspace. "": it was not looked, there is
+				   * none or more, or its name is longer */
 };
 
 /* Encode into buf; the length, or -EMSGSIZE. */

@@ -23,6 +23,7 @@ ptrdiff_t box_request_encode(const struct box_request *q, void *buf, size_t cap)
 	msg_put_u16(&m, LIMIT_ID_MAX);
 	for (unsigned int i = 0; i < LIMIT_ID_MAX; i++)
 		msg_put_u64(&m, q->limits.v[i]);
+	msg_put_u32(&m, q->image);
 	msg_put_u16(&m, q->nmounts);
 	for (unsigned int i = 0; i < q->nmounts; i++) {
 		msg_put_u16(&m, q->mounts[i].root);
@@ -68,6 +69,7 @@ int box_request_decode(const void *buf, size_t len, struct box_request *q, struc
 		return err_set(e, ERR_PROTO, 0, "a box request has %u limits", nlimits);
 	for (unsigned int i = 0; i < LIMIT_ID_MAX; i++)
 		q->limits.v[i] = msg_get_u64(&m);
+	q->image = msg_get_u32(&m);
 	q->nmounts = msg_get_u16(&m);
 	if (q->nmounts > BOX_MOUNTS_MAX)
 		return err_set(e, ERR_PROTO, 0, "a box request has %u mounts", q->nmounts);
@@ -92,6 +94,7 @@ ptrdiff_t box_info_encode(const struct box_info *b, void *buf, size_t cap)
 	msg_put_u64(&m, b->box);
 	msg_put_u64(&m, b->layers);
 	msg_put_u64(&m, b->setup_us);
+	msg_put_u32(&m, b->image);
 	for (unsigned int i = 0; i < PLAN_STEPS; i++)
 		msg_put_u32(&m, b->step_us[i]);
 	return out_len(&m);
@@ -105,6 +108,7 @@ int box_info_decode(const void *buf, size_t len, struct box_info *b)
 	b->box = msg_get_u64(&m);
 	b->layers = msg_get_u64(&m);
 	b->setup_us = msg_get_u64(&m);
+	b->image = msg_get_u32(&m);
 	for (unsigned int i = 0; i < PLAN_STEPS; i++)
 		b->step_us[i] = msg_get_u32(&m);
 	return msg_end(&m);

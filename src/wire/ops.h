@@ -36,11 +36,13 @@ enum reply_type {
 	EVENT_CONFIG,  /* three descriptors: configuration, certificate, key */
 	EVENT_REFUSED, /* there is something to ask REFUSALS for */
 	EVENT_PING,    /* to be answered by ALIVE; the store sends it back */
+	EVENT_RENEW,   /* the environment has changed */
 };
 
 /* Between the keeper of a server and its supervisor. */
 enum supervise_type {
 	SUPERVISE_STOP = 192, /* to the keeper: let the gate finish, then end everything */
+	SUPERVISE_RENEW,      /* to the keeper: the environment has changed, images are old */
 	SUPERVISE_CONFIG,     /* to the keeper, the same three: for this gate and the next ones */
 	SUPERVISE_SERVING,    /* u64 how many gates there were before this one */
 	SUPERVISE_TRIED,      /* the body of OP_TRIED */
@@ -53,6 +55,7 @@ enum {
 	BOX_RECORD_MAX = 4096,
 	BOX_AT_MAX = 256,
 	REFUSALS_MAX = 512, /* in one answer */
+	IMAGE_LABEL_MAX = 64,
 };
 
 /* A system call that a program of a box was refused, told once per box and call. */
@@ -66,7 +69,8 @@ struct refused_call {
 enum box_flags {
 	BOX_ROOT_USER = 1u << 0, /* user code is uid 0 of the box instead of 65532 */
 	BOX_HEARD = 1u << 1,     /* refused system calls are told: OP_REFUSALS */
-	BOX_FLAGS_ALL = (1u << 2) - 1,
+	BOX_FREEZES = 1u << 2,   /* its image is empty, and for it to write */
+	BOX_FLAGS_ALL = (1u << 3) - 1,
 };
 
 /* Why a box is gone without having been asked to go. */
@@ -87,6 +91,7 @@ struct box_request {
 	uint32_t flags;
 	uint64_t waived; /* layers that may be missing */
 	struct limits limits;
+	uint32_t image; /* what Python in it is thawed from; 0: none */
 	uint16_t nmounts;
 	struct box_mount mounts[BOX_MOUNTS_MAX];
 };
@@ -95,8 +100,11 @@ struct box_info {
 	uint64_t box;
 	uint64_t layers;   /* those that it has */
 	uint64_t setup_us; /* how long it took to make */
+	uint32_t image;    /* what it was made from; 0: none */
 	uint32_t step_us[PLAN_STEPS];
 };
+
+enum { BOX_INFO_BYTES = 28 + 4 * PLAN_STEPS };
 
 struct box_figures {
 	uint64_t wall_us;           /* since it was made */

@@ -151,15 +151,22 @@ static int decode(const uint8_t *buf, size_t len)
 	return r;
 }
 
+/* Flags that mean nothing for a file operation. */
+enum { OF_PROGRAMS = JOB_HELD | JOB_THAW | JOB_KIT };
+
 TEST(job_spec_decode_knows_kinds_and_flags)
 {
 	uint8_t buf[128];
 
 	for (unsigned int kind = 0; kind < 256; kind++) {
-		size_t n = put_spec(buf, sizeof(buf) - 4, kind, JOB_FLAGS_ALL, "/", 1, 0);
+		size_t n = put_spec(buf, sizeof(buf) - 4, kind, JOB_FLAGS_ALL & ~OF_PROGRAMS, "/",
+				    1, 0);
 
 		memset(buf + n, 0, 4); /* one empty string */
 		CHECK_EQ_INT(decode(buf, n + 4), kind < JOB_KIND_MAX ? 0 : -EPROTO);
+		n = put_spec(buf, sizeof(buf) - 4, kind, OF_PROGRAMS, "/", 1, 0);
+		memset(buf + n, 0, 4);
+		CHECK_EQ_INT(decode(buf, n + 4), kind == JOB_EXEC ? 0 : -EPROTO);
 	}
 	for (unsigned int bit = 0; bit < 32; bit++) {
 		size_t n = put_spec(buf, sizeof(buf) - 4, 0, 1u << bit, "/", 1, 0);
@@ -288,6 +295,8 @@ TEST(job_spec_random_ones_come_back)
 		want.envp = strings + argc + 1;
 		want.kind = (enum job_kind)rnd_below(&seed, JOB_KIND_MAX);
 		want.flags = (uint32_t)rnd_below(&seed, JOB_FLAGS_ALL + 1);
+		if (want.kind != JOB_EXEC)
+			want.flags &= ~(uint32_t)OF_PROGRAMS;
 		n = job_spec_encode(&want, buf, sizeof(buf));
 		CHECK(n > 0);
 		CHECK_EQ_INT(job_spec_decode(buf, (size_t)n, &got, &block), 0);
@@ -399,10 +408,11 @@ TEST(job_exit_decode_bounds_the_stage)
 	struct job_exit x = sample_exit(), got;
 	uint8_t buf[256];
 	ptrdiff_t n = job_exit_encode(&x, buf, sizeof(buf));
-	size_t at = (size_t)n - (JOB_STAGE_MAX - 1) - 4;
+	size_t at = (size_t)n - (JOB_STAGE_MAX - 1) - 4 - 4; /* behind it: an empty name */
 
 	CHECK_EQ_INT(buf[at], JOB_STAGE_MAX - 1);
 	buf[at]++; /* one byte longer, and it is there */
-	buf[n] = 'x';
+	(void)memmove(buf + n - 3, buf + n - 4, 4);
+	buf[n - 4] = 'x';
 	CHECK_EQ_INT(job_exit_decode(buf, (size_t)n + 1, &got), -EPROTO);
 }

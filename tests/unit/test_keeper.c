@@ -100,7 +100,7 @@ static void keeper_open(bool hello)
 	CHECK(fcntl(s[0], F_SETFL, O_NONBLOCK) == 0);
 	memset(&k, 0, sizeof(k));
 	k.gate_fd = s[1];
-	k.epoll_fd = k.children_fd = k.init_fd = -1;
+	k.epoll_fd = k.children_fd = k.blob_fd[BLOB_INIT] = -1;
 	k.hello = hello;
 	for (int i = 0; i < CG_KIND_MAX; i++)
 		k.cgroups.base_fd[i] = -1;
@@ -386,7 +386,7 @@ TEST(keeper_lists_boxes_with_their_records)
 		(void)check_answer(REPLY_OK, 6);
 	}
 	for (size_t i = 0; i < ARRAY_LEN(sorted); i++) {
-		const size_t info_len = 24 + 4 * PLAN_STEPS;
+		const size_t info_len = BOX_INFO_BYTES;
 		const struct chan_msg *m;
 		struct box_info info;
 		struct msg_in in;

@@ -262,7 +262,7 @@ TEST(table_ops)
 			check_differ(ops[i].name, ops[k].name);
 	}
 	/* The longest answers fit a message. */
-	CHECK(24 + 4 * PLAN_STEPS + 4 + BOX_RECORD_MAX <= CHAN_MAX - CHAN_HEADER);
+	CHECK(BOX_INFO_BYTES + 4 + BOX_RECORD_MAX <= CHAN_MAX - CHAN_HEADER);
 	CHECK(4 + 4 + 4 + ERR_TEXT + 4 + ERR_HINT <= CHAN_MAX - CHAN_HEADER);
 }
 

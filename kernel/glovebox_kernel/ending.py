@@ -1,0 +1,159 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The end of a program, as the interpreter does it, without taking the interpreter apart.
+
+A thawed process shares its memory with an image until it writes. To free every object of every module, as the interpreter does at its
+end, is to write to all of it: 10 ms and many megabytes, to no purpose. So here is done what a program can notice: its threads are
+joined, what it registered is called, its own modules are emptied, streams are flushed. Then the process ends.
+"""
+import atexit
+import gc
+import os
+import signal
+import sys
+import threading
+import traceback
+import weakref
+from types import SimpleNamespace
+
+_before = set()
+
+
+def remember():
+    """Modules that are there now belong to the image and stay as they are."""
+    _before.update(sys.modules)
+
+
+def fail(error):
+    """An exception that nobody caught, as PyErr_PrintEx() tells it. The exit status, or -1: by SIGINT."""
+    try:
+        return _fail(type(error), error, error.__traceback__)
+    except SystemExit as e:
+        return status_of(e)
+
+
+def _fail(kind, error, trace):
+    if isinstance(error, SystemExit):
+        return status_of(error)
+    sys.last_type, sys.last_value, sys.last_traceback = kind, error, trace
+    try:
+        hook = sys.excepthook
+    except AttributeError:
+        _say("sys.excepthook is missing\n")
+        sys.__excepthook__(kind, error, trace)
+    else:
+        try:
+            hook(kind, error, trace)
+        except SystemExit:
+            raise
+        except BaseException as second:
+            second.__traceback__ = second.__traceback__.tb_next if second.__traceback__ else None
+            _say("Error in sys.excepthook:\n")
+            sys.__excepthook__(type(second), second, second.__traceback__)
+            _say("\nOriginal exception was:\n")
+            sys.__excepthook__(kind, error, trace)
+    return -1 if kind is KeyboardInterrupt else 1
+
+
+def _say(text):
+    try:
+        sys.stderr.write(text)
+    except Exception:
+        pass
+
+
+def status_of(error):
+    """What sys.exit() was called with."""
+    code = error.code
+    if code is None:
+        return 0
+    if isinstance(code, int):
+        return code & 0xFF if -1 << 63 <= code < 1 << 63 else 255
+    try:
+        sys.stdout.flush()
+    except Exception:
+        pass
+    try:
+        print(code, file=sys.stderr)
+    except Exception:
+        pass
+    return 1
+
+
+def _flush():
+    """False: what was printed could not be written."""
+    fine = True
+    for stream in (sys.stdout, sys.stderr):
+        try:
+            if stream is not None and not stream.closed:
+                stream.flush()
+        except Exception as e:
+            if stream is sys.stdout:
+                _ignore(e, stream)
+                fine = False
+    return fine
+
+
+def _ignore(error, thing):
+    """As PyErr_WriteUnraisable(): a hook of the program's own gets it, else it is printed."""
+    error.__traceback__ = None
+    try:
+        if sys.unraisablehook is not sys.__unraisablehook__:
+            sys.unraisablehook(SimpleNamespace(exc_type=type(error), exc_value=error, exc_traceback=None, err_msg=None, object=thing))
+        else:
+            _say(f"Exception ignored in: {thing!r}\n" + "".join(traceback.format_exception_only(error)))
+    except Exception:
+        pass
+
+
+def _clear(module):
+    """In the order of the interpreter: names with one underscore first."""
+    names = module.__dict__
+    for late in (False, True):
+        for name in list(names):
+            private = name[:1] == "_" and name[1:2] != "_"
+            if name != "__builtins__" and (late or private):
+                names[name] = None
+
+
+def _empty_modules():
+    """Objects that live in the program's own modules die, and may have something to say."""
+    for name in ("last_type", "last_value", "last_traceback", "last_exc"):
+        if hasattr(sys, name):
+            delattr(sys, name)
+    # At its end the interpreter shows no source lines any more.
+    sys.modules["io"] = None
+    names = [name for name in sys.modules if name not in _before or name == "__main__"]
+    modules = []
+    for name in names:
+        module = sys.modules.pop(name)
+        try:
+            modules.append(weakref.ref(module))
+        except TypeError:
+            pass
+    module = None
+    gc.collect()
+    for reference in reversed(modules):
+        module = reference()
+        if module is not None and isinstance(getattr(module, "__dict__", None), dict):
+            _clear(module)
+    module = None
+    gc.collect()
+
+
+def end(status, libc):
+    """Does not return. `status` -1: by SIGINT, as an interrupted interpreter."""
+    try:
+        threading._shutdown()
+    except BaseException as e:
+        _ignore(e, threading._shutdown)
+    atexit._run_exitfuncs()
+    fine = _flush()
+    _empty_modules()
+    # Finalisers may have printed something.
+    if not fine or not _flush():
+        status = 120
+    libc.fflush(None)
+    if status < 0:
+        signal.signal(signal.SIGINT, signal.SIG_DFL)
+        os.kill(os.getpid(), signal.SIGINT)
+    os._exit(status)

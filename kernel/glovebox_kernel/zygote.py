@@ -1,0 +1,112 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The zygote: imports, freezes, and goes on as what a box wants.
+
+    python3 kernel.pyz --freeze MODULE...                  a program: as it is started cold, without options
+    python3 -I -B kernel.pyz --freeze-kernel MODULE...     a kernel
+
+Descriptor 4 is the image, 5 the shared object of src/warm. The process that froze ends with status 0; a thawed one says on its channel that it waits,
+and goes on when it is told what to do.
+"""
+import ctypes
+import gc
+import json
+import os
+import socket
+import sys
+
+from . import archive, fresh, script
+
+CHANNEL, IMAGE, FREEZE = 3, 4, 5
+CONFIG, BEGUN, WAITING = 1, 14, 15
+HEADER = 16
+MORE = 1
+
+
+def _freezer():
+    lib = ctypes.PyDLL(f"/proc/self/fd/{FREEZE}")
+    lib.gb_freeze.restype = ctypes.c_long
+    lib.gb_why.restype = ctypes.c_char_p
+    if lib.gb_prepare() < 0:
+        raise RuntimeError(lib.gb_why().decode())
+    return lib
+
+
+def _alone():
+    """Go on in a process with one thread: libraries that start threads at import stop them in a fork."""
+    if len(os.listdir("/proc/self/task")) == 1:
+        return
+    pid = os.fork()
+    if pid:
+        os._exit(os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) & 255)
+
+
+def _freeze(lib):
+    """Returns in thawed processes only."""
+    _alone()
+    sys.stdout.flush(), sys.stderr.flush()
+    os.close(FREEZE)
+    thawed = lib.gb_freeze(IMAGE)
+    if thawed < 0:
+        raise OSError(-thawed, lib.gb_why().decode())
+    if thawed == 0:
+        os._exit(0)
+    # As after a fork: a lock or an id of the zygote's must not be taken for ours.
+    ctypes.pythonapi.PyOS_AfterFork_Child()
+
+
+def _wait(channel):
+    """What to do. The other side is gone: then there is nothing to do."""
+    message = b""
+    channel.send(bytes([WAITING]) + bytes(HEADER - 1))
+    while True:
+        packet = channel.recv(1 << 16)
+        if len(packet) < HEADER or packet[0] != CONFIG:
+            os._exit(1)
+        message += packet[HEADER:]
+        if not packet[1] & MORE:
+            return json.loads(message)
+
+
+def _run(channel, config):
+    fresh.renew()
+    os.environ.clear()
+    for word in config["env"]:
+        name, _, value = word.partition("=")
+        os.environ[name] = value
+    os.chdir(config["cwd"])
+    argv = config["argv"]
+    if "source" in config:
+        with open(argv[1], "xb", buffering=0) as file:
+            file.write(config["source"].encode("utf-8", "surrogatepass"))
+    if "stdin" in config:
+        fd = os.open(config["stdin"], os.O_RDONLY)
+        os.dup2(fd, 0)
+        os.close(fd)
+        if config["stdin"] != os.devnull:
+            os.unlink(config["stdin"])
+    channel.send(bytes([BEGUN]) + bytes(HEADER - 1))
+    channel.close()
+    script.run(argv[1], argv[2:])
+
+
+def program(modules):
+    lib = _freezer()
+    archive.shut()
+    # What is used below is used once before, so that it is in the image.
+    json.loads(json.dumps({"env": ["A=b"], "argv": []}))
+    script.prepare(modules)
+    fresh.remember()
+    gc.collect()
+    gc.freeze()
+    _freeze(lib)
+    channel = socket.socket(fileno=CHANNEL)
+    _run(channel, _wait(channel))
+
+
+def kernel(modules):
+    from . import main
+    lib = _freezer()
+    main.prepare(modules)
+    _freeze(lib)
+    os.write(CHANNEL, bytes([WAITING]) + bytes(HEADER - 1))
+    main.serve(CHANNEL)

@@ -1,0 +1,377 @@
+// SPDX-License-Identifier: Apache-2.0
+/*
+ * freeze: this process, as an image that others go on from.
+ *
+ * A shared object that a zygote loads (by ctypes, so that it fits every Python). It uses the C library of the process where that
+ * must be told something, and otherwise makes system calls itself.
+ *
+ *   gb_prepare()   before the imports: the heap is to do without a program break
+ *   gb_freeze(fd)  write the image; 0 in the process that froze, the address of argc, argv, envp in one that thawed,
+ *                  -errno when this process cannot be frozen
+ *   gb_why()       what stood in the way
+ *
+ * Should: refuse what cannot be carried.
+ * Must not: allocate; leave a mapping behind.
+ */
+#include "warm/bare.h"
+#include "warm/image.h"
+
+#include <asm/prctl.h>
+#include <errno.h>
+#include <linux/fcntl.h>
+#include <linux/mman.h>
+#include <sys/prctl.h>
+
+enum {
+	TEXT_BYTES = 4 << 20,
+	PAGEMAP_PAGES = 1 << 16,
+	GAP_PAGES = 32, /* a shorter stretch of untouched pages is stored, to save an entry */
+	MMAP_THRESHOLD = -3,
+	MMAP_THRESHOLD_DEFAULT = 128 << 10,
+	MMAP_THRESHOLD_MOST = 32 << 20,
+	ONE_CHUNK = 8 << 20,
+};
+
+#define PRESENT (UINT64_C(3) << 62) /* of a word of pagemap: in memory, or swapped */
+
+/* Of the process's C library; a library without them cannot be frozen. */
+extern void *__curbrk __attribute__((weak));
+extern const ptrdiff_t __rseq_offset __attribute__((weak));
+extern const unsigned int __rseq_size __attribute__((weak));
+int mallopt(int param, int value) __attribute__((weak));
+void *malloc(size_t n) __attribute__((weak));
+void free(void *p) __attribute__((weak));
+
+/* Everything that is needed while freezing, in a place of its own that is not part of the image. */
+struct scratch {
+	struct image image;
+	uint64_t pagemap[PAGEMAP_PAGES];
+	char text[TEXT_BYTES];
+	uint64_t offset; /* where in the image the next page goes */
+	int fd, pagemap_fd;
+};
+
+static struct scratch *const scratch = (struct scratch *)THAW_HOLE;
+static uint64_t regs[REG_MAX];
+static const char *why = "";
+
+/* As setjmp: 0 now, and another value when thaw jumps here. */
+__attribute__((naked, noinline, returns_twice)) static uint64_t save(uint64_t *r)
+{
+	(void)r;
+	__asm__("mov %rbx, 0(%rdi)\n\t"
+		"mov %rbp, 8(%rdi)\n\t"
+		"mov %r12, 16(%rdi)\n\t"
+		"mov %r13, 24(%rdi)\n\t"
+		"mov %r14, 32(%rdi)\n\t"
+		"mov %r15, 40(%rdi)\n\t"
+		"lea 8(%rsp), %rax\n\t"
+		"mov %rax, 48(%rdi)\n\t"
+		"mov (%rsp), %rax\n\t"
+		"mov %rax, 56(%rdi)\n\t"
+		"xor %eax, %eax\n\t"
+		"ret");
+}
+
+static int fail(int error, const char *text)
+{
+	why = text;
+	return -error;
+}
+
+/* --- pages ------------------------------------------------------------------------------------ */
+
+static int add(struct image_entry e)
+{
+	struct image *im = &scratch->image;
+	struct image_entry *last = im->nentries > 0 ? &im->entries[im->nentries - 1] : NULL;
+
+	if (last != NULL && last->end == e.start && last->prot == e.prot && last->kind == e.kind &&
+	    ((e.kind == IMAGE_PAGES && last->offset + (last->end - last->start) == e.offset) ||
+	     e.kind == IMAGE_ZERO)) {
+		last->end = e.end;
+		return 0;
+	}
+	if (im->nentries == IMAGE_ENTRIES)
+		return fail(E2BIG, "too many mappings");
+	im->entries[im->nentries++] = e;
+	return 0;
+}
+
+static int write_pages(uint64_t from, uint64_t to)
+{
+	while (from < to) {
+		long r = CALL4(SYS_pwrite64, scratch->fd, from, to - from, scratch->offset);
+
+		if (r == -EFAULT)
+			r = IMAGE_PAGE; /* beyond the end of its file: nobody can have touched it */
+		if (r <= 0)
+			return fail(r == 0 ? EIO : (int)-r, "the image cannot be written");
+		from += (uint64_t)r;
+		scratch->offset += (uint64_t)r;
+	}
+	return 0;
+}
+
+static int add_pages(uint64_t start, uint64_t end, uint32_t prot)
+{
+	struct image_entry e = { .start = start,
+				 .end = end,
+				 .offset = scratch->offset,
+				 .prot = prot,
+				 .kind = IMAGE_PAGES };
+	int r = write_pages(start, end);
+
+	return r < 0 ? r : add(e);
+}
+
+static int add_zero(uint64_t start, uint64_t end, uint32_t prot)
+{
+	return add((struct image_entry){
+		.start = start, .end = end, .prot = prot, .kind = IMAGE_ZERO });
+}
+
+/* How many of n pages from i on are of one kind; present ones bridge short gaps. */
+static size_t stretch(const uint64_t *pages, size_t i, size_t n, int present)
+{
+	size_t end = i, gap = 0;
+
+	for (; i < n && gap < GAP_PAGES; i++) {
+		if (((pages[i] & PRESENT) != 0) == (present != 0)) {
+			end = i + 1;
+			gap = 0;
+		} else {
+			gap = present ? gap + 1 : GAP_PAGES;
+		}
+	}
+	return end;
+}
+
+/* Anonymous memory: what was touched. */
+static int add_anonymous(const struct bare_map *m)
+{
+	for (uint64_t at = m->start; at < m->end;) {
+		size_t n = (m->end - at) / IMAGE_PAGE;
+		int r = 0;
+
+		if (n > PAGEMAP_PAGES)
+			n = PAGEMAP_PAGES;
+		if (CALL4(SYS_pread64, scratch->pagemap_fd, scratch->pagemap, n * 8,
+			  at / IMAGE_PAGE * 8) != (long)(n * 8))
+			return fail(EIO, "/proc/self/pagemap cannot be read");
+		for (size_t i = 0; i < n && r == 0;) {
+			int present = (scratch->pagemap[i] & PRESENT) != 0;
+			size_t end = stretch(scratch->pagemap, i, n, present);
+			uint64_t from = at + i * IMAGE_PAGE, to = at + end * IMAGE_PAGE;
+
+			r = present ? add_pages(from, to, m->prot) : add_zero(from, to, m->prot);
+			i = end;
+		}
+		if (r < 0)
+			return r;
+		at += n * IMAGE_PAGE;
+	}
+	return 0;
+}
+
+/* From some way below where we stand, so that what the last functions do does not matter. */
+static int add_stack(const struct bare_map *m)
+{
+	uint64_t from = regs[REG_RSP] - 4096;
+	struct image_entry e = { .start = m->end - IMAGE_STACK,
+				 .end = m->end,
+				 .offset = scratch->offset,
+				 .prot = m->prot,
+				 .kind = IMAGE_TOP };
+
+	from -= from % IMAGE_PAGE;
+	e.from = from < m->start ? m->start : from;
+	if (e.from <= e.start)
+		return fail(E2BIG, "the stack is too deep");
+	if (add(e) < 0)
+		return -E2BIG;
+	return write_pages(e.from, e.end);
+}
+
+/* --- mappings --------------------------------------------------------------------------------- */
+
+static int add_map(const struct bare_map *m)
+{
+	struct image *im = &scratch->image;
+
+	if (bare_starts(m, "[vsyscall]") || m->start == THAW_HOLE)
+		return 0;
+	if (bare_is_special(m)) {
+		if (im->nspecials == IMAGE_SPECIALS)
+			return fail(E2BIG, "too many mappings of the kernel");
+		im->specials[im->nspecials++] = (struct image_range){ m->start, m->end };
+		return 0;
+	}
+	if (m->start < THAW_TEXT_END || (m->start < THAW_HOLE_END && m->end > THAW_HOLE))
+		return fail(EBUSY, "a mapping where thaw lives");
+	if (m->shared && (m->prot & PROT_WRITE) != 0)
+		return fail(EBUSY, "a writable shared mapping");
+	if (bare_starts(m, "[stack]"))
+		return add_stack(m);
+	if ((m->prot & PROT_READ) == 0)
+		return add_zero(m->start, m->end, m->prot);
+	if (m->name_len == 0 || bare_starts(m, "[heap]") || bare_starts(m, "[anon"))
+		return add_anonymous(m);
+	return add_pages(m->start, m->end, m->prot);
+}
+
+static int add_maps(void)
+{
+	long fd = CALL3(SYS_open, "/proc/self/maps", O_RDONLY | O_CLOEXEC, 0), r;
+	const char *p = scratch->text;
+	struct bare_map m;
+	size_t n = 0;
+
+	if (fd < 0)
+		return fail((int)-fd, "/proc/self/maps cannot be read");
+	while ((r = CALL3(SYS_read, fd, scratch->text + n, TEXT_BYTES - n)) > 0)
+		n += (size_t)r;
+	(void)CALL1(SYS_close, fd);
+	if (n == TEXT_BYTES)
+		return fail(E2BIG, "too many mappings");
+	while (bare_map_next(&p, scratch->text + n, &m)) {
+		int e = add_map(&m);
+
+		if (e < 0)
+			return e;
+	}
+	return p == scratch->text + n ? 0 : fail(EIO, "/proc/self/maps makes no sense");
+}
+
+/* The stack gets more room than it has; nothing else may be there. */
+static int check_room(void)
+{
+	const struct image *im = &scratch->image;
+
+	for (uint32_t i = 0; i < im->nentries; i++)
+		for (uint32_t k = 0; im->entries[i].kind == IMAGE_TOP && k < im->nentries; k++)
+			if (k != i && im->entries[k].start < im->entries[i].end &&
+			    im->entries[k].end > im->entries[i].start)
+				return fail(EBUSY, "no room for the stack");
+	return 0;
+}
+
+/* --- the thread ------------------------------------------------------------------------------- */
+
+static int count_threads(void)
+{
+	long fd = CALL3(SYS_open, "/proc/self/task", O_RDONLY | O_DIRECTORY | O_CLOEXEC, 0);
+	long r = fd < 0 ? fd : CALL3(SYS_getdents64, fd, scratch->text, TEXT_BYTES);
+	int n = 0;
+
+	if (fd >= 0)
+		(void)CALL1(SYS_close, fd);
+	for (long at = 0; at < r; n++)
+		at += *(const uint16_t *)(const void *)(scratch->text + at + 16); /* d_reclen */
+	return n - 2;
+}
+
+static int take_thread(void)
+{
+	struct image *im = &scratch->image;
+
+	if (count_threads() != 1)
+		return fail(EBUSY, "more than one thread");
+	if (CALL2(SYS_arch_prctl, ARCH_GET_FS, &im->thread) < 0 ||
+	    CALL2(SYS_prctl, PR_GET_TID_ADDRESS, &im->tid) < 0 || im->tid == 0)
+		return fail(ENOSYS, "the kernel does not tell the thread's state");
+	(void)CALL3(SYS_get_robust_list, 0, &im->robust, &im->robust_len);
+	if (&__rseq_size != NULL && __rseq_size != 0) {
+		im->rseq = im->thread + (uint64_t)__rseq_offset;
+		im->rseq_len = 32;
+	}
+	for (int s = 1; s <= IMAGE_SIGNALS; s++)
+		(void)CALL4(SYS_rt_sigaction, s, 0, &im->signals[s - 1], 8);
+	(void)CALL4(SYS_rt_sigprocmask, 0, 0, &im->mask, 8);
+	(void)CALL2(SYS_sigaltstack, 0, &im->altstack);
+	__asm__ volatile("stmxcsr %0" : "=m"(im->mxcsr));
+	__asm__ volatile("fnstcw %0" : "=m"(im->fpu));
+	for (int i = 0; i < REG_MAX; i++)
+		im->regs[i] = regs[i];
+	return 0;
+}
+
+/* --- entry points ----------------------------------------------------------------------------- */
+
+#define VISIBLE __attribute__((visibility("default")))
+
+VISIBLE const char *gb_why(void);
+VISIBLE int gb_prepare(void);
+VISIBLE long gb_freeze(int fd);
+
+const char *gb_why(void)
+{
+	return why;
+}
+
+/*
+ * A thawed process has another program break than the C library remembers. So a page behind the heap keeps it from growing here, and one
+ * allocation makes malloc notice: from then on it takes what it needs by mmap and never again relies on a contiguous heap.
+ */
+int gb_prepare(void)
+{
+	uint64_t brk = (uint64_t)CALL1(SYS_brk, 0);
+	void *p;
+
+	if (&__curbrk == NULL || mallopt == NULL || malloc == NULL || free == NULL)
+		return fail(ENOSYS, "this C library is not known");
+	brk = (brk + IMAGE_PAGE - 1) / IMAGE_PAGE * IMAGE_PAGE;
+	if (CALL6(SYS_mmap, brk, IMAGE_PAGE, 0, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED_NOREPLACE,
+		  -1, 0) < 0)
+		return fail(EBUSY, "the page behind the heap is taken");
+	(void)mallopt(MMAP_THRESHOLD, MMAP_THRESHOLD_MOST);
+	p = malloc(ONE_CHUNK);
+	__asm__ volatile("" : : "r"(p) : "memory"); /* the pair is not to be optimised away */
+	free(p);
+	(void)mallopt(MMAP_THRESHOLD, MMAP_THRESHOLD_DEFAULT);
+	return p != NULL ? 0 : fail(ENOMEM, "no memory");
+}
+
+static int freeze(int fd)
+{
+	uint64_t head = (sizeof(struct image) + IMAGE_PAGE - 1) / IMAGE_PAGE * IMAGE_PAGE;
+	long pagemap = CALL3(SYS_open, "/proc/self/pagemap", O_RDONLY | O_CLOEXEC, 0);
+	int r;
+
+	if (pagemap < 0)
+		return fail((int)-pagemap, "/proc/self/pagemap cannot be opened");
+	scratch->fd = fd;
+	scratch->pagemap_fd = (int)pagemap;
+	scratch->offset = head;
+	scratch->image.magic = IMAGE_MAGIC;
+	r = take_thread();
+	if (r == 0)
+		r = add_maps();
+	if (r == 0)
+		r = check_room();
+	(void)CALL1(SYS_close, pagemap);
+	/* The head comes last: half an image is none. */
+	if (r == 0 && CALL4(SYS_pwrite64, fd, &scratch->image, sizeof(struct image), 0) !=
+			      (long)sizeof(struct image))
+		r = fail(EIO, "the image cannot be written");
+	return r;
+}
+
+long gb_freeze(int fd)
+{
+	uint64_t thawed = save(regs);
+	long r;
+
+	if (thawed != 0) {
+		__curbrk = (void *)CALL1(SYS_brk, 0);
+		(void)CALL2(SYS_munmap, THAW_TEXT, THAW_TEXT_END - THAW_TEXT);
+		return (long)thawed;
+	}
+	r = CALL6(SYS_mmap, THAW_HOLE, sizeof(struct scratch), PROT_READ | PROT_WRITE,
+		  MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED_NOREPLACE, -1, 0);
+	if (r != (long)THAW_HOLE)
+		return fail(EBUSY, "no room to work in");
+	r = freeze(fd);
+	(void)CALL2(SYS_munmap, THAW_HOLE, sizeof(struct scratch));
+	return r;
+}
