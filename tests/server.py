@@ -123,11 +123,12 @@ class Server:
     """`glovebox serve` with a state directory of its own. start() and stop() may be called again and again."""
 
     def __init__(self, folder, *, listen="127.0.0.1:0", env=None, tokens=None, ca=None, ready=True, state_dir=None,
-                 **options):
+                 warm="false", **options):
         self.folder = pathlib.Path(folder)
         self.state_dir = pathlib.Path(state_dir or self.folder / "state")
         self.options = {"listen": listen, "state_dir": self.state_dir, **options}
-        self.env = {**tokens_variable(tokens), **(env or {})}
+        # Most tests are about something else, and an image costs each server a second of a processor.
+        self.env = {"GLOVEBOX_WARM": warm, **tokens_variable(tokens), **(env or {})}
         self.ca, self.ready = ca, ready
         self.process = self.scheme = self.host = self.port = self.path = self.line = None
 
@@ -546,6 +547,27 @@ def shared(**options):
     @pytest.fixture(scope="module")
     def running_server(glovebox, tmp_path_factory):
         with Server(tmp_path_factory.mktemp("serve"), **options) as server:
+            yield server
+
+    return running_server
+
+
+# Python from an image; numpy stands for what is large. Boxes made ahead come and go whenever they like, which looks like a leak
+# of the test that is running: so only servers of one test have them.
+WARM = {"warm": "true", "pool_size": 0, "zygote_imports": "numpy"}
+POOLED = {**WARM, "pool_size": 2}
+
+
+def both_ways(**options):
+    """As shared(), but each test of the file runs twice: with a server whose programs start cold, and with a warm one."""
+
+    @pytest.fixture(scope="module", params=[pytest.param("cold", marks=pytest.mark.slow), "warm"])
+    def running_server(request, glovebox, tmp_path_factory):
+        more = WARM if request.param == "warm" else {}
+        with Server(tmp_path_factory.mktemp("serve"), **more, **options) as server:
+            server.start_way = request.param
+            if request.param == "warm":
+                assert server.call("GET", "/health")[1]["warm"] == ["lean", "full"], server.log()
             yield server
 
     return running_server

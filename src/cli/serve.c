@@ -14,6 +14,7 @@
 #include "base/io.h"
 #include "base/layers.h"
 #include "base/own.h"
+#include "cli/environment.h"
 #include "cli/keeper_client.h"
 #include "cli/say.h"
 #include "cli/verbs.h"
@@ -45,6 +46,7 @@ enum {
 		10, /* descriptors for the keeper start here, clear of what it expects elsewhere */
 	ARGS = 160,
 	LOG_PIPE = 1024 * 1024,
+	LOOK_US = 5 * 1000 * 1000, /* how often it is looked whether packages have changed */
 };
 
 struct supervisor {
@@ -59,6 +61,7 @@ struct supervisor {
 	bool served, tried, stopping, failed;
 	bool log_waits; /* for standard error to take more */
 	uint64_t watchdog_us, next_ping_us;
+	uint64_t next_look_us, seen, told; /* environment_mark() */
 };
 
 static int high(int fd)
@@ -307,7 +310,10 @@ static void say_tried(struct supervisor *s, const struct chan_msg *m)
 	list_layers(all & ~layers, missing, sizeof(missing));
 	(void)fprintf(stderr, "sealed by: %s; missing: %s\n", have,
 		      missing[0] != '\0' ? missing : "nothing");
-	(void)fprintf(stderr, "warm: nothing yet, each box starts its own Python\n");
+	(void)fprintf(stderr, "warm: %s\n",
+		      config_bool(&s->config, CONF_WARM)
+			      ? "Python with its imports done, in about a second"
+			      : "off, each box starts its own Python");
 	(void)fprintf(stderr, "network of every box: none\n");
 	if (strncmp(url, "http", 4) == 0) {
 		(void)fprintf(stderr,
@@ -458,6 +464,33 @@ static void watchdog(struct supervisor *s)
 	s->next_ping_us = clock_us() + s->watchdog_us / 2;
 }
 
+/* Packages that come and go are told when they have settled: seen twice in a row. */
+static void look_at_environment(struct supervisor *s)
+{
+	uint64_t now = clock_us(), mark;
+
+	if (!config_bool(&s->config, CONF_WARM) || now < s->next_look_us)
+		return;
+	s->next_look_us = now + LOOK_US;
+	mark = environment_mark();
+	if (s->told == 0)
+		s->told = mark;
+	if (mark == s->seen && mark != s->told) {
+		s->told = mark;
+		(void)chan_send(s->channel, SUPERVISE_RENEW, 0, NULL, 0, NULL, 0);
+	}
+	s->seen = mark;
+}
+
+static uint64_t next_turn(const struct supervisor *s)
+{
+	uint64_t next = s->watchdog_us > 0 ? s->next_ping_us : UINT64_MAX;
+
+	if (config_bool(&s->config, CONF_WARM) && s->next_look_us < next)
+		next = s->next_look_us;
+	return next;
+}
+
 static void loop(struct supervisor *s)
 {
 	enum { CHANNEL, LOG, SIGNALS, N };
@@ -473,7 +506,8 @@ static void loop(struct supervisor *s)
 		if (s->log_waits)
 			p[LOG] = (struct pollfd){ .fd = STDERR_FILENO, .events = POLLOUT };
 		watchdog(s);
-		if (poll(p, N, s->watchdog_us > 0 ? clock_poll_ms(s->next_ping_us) : -1) < 0)
+		look_at_environment(s);
+		if (poll(p, N, clock_poll_ms(next_turn(s))) < 0)
 			continue;
 		if (p[LOG].revents != 0)
 			on_log(s);

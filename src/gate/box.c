@@ -176,6 +176,12 @@ void gbox_end(struct gbox *b, void (*done)(void *arg, const struct box_figures *
 		ask_end(b);
 }
 
+void gbox_give(struct gbox *b, const struct gbox_ops *ops, void *arg)
+{
+	b->ops = ops;
+	b->arg = arg;
+}
+
 void gboxes_gone(struct gate *g, uint64_t id, enum gone_why why, const struct box_figures *f)
 {
 	for (struct gbox *b = g->boxes; b != NULL; b = b->next)
@@ -317,6 +323,10 @@ static void handle(struct gbox *b, const struct frame *f)
 	case FRAME_STARTED:
 		j->started = true;
 		gjob_ack(j, f->number);
+		break;
+	case FRAME_READY:
+		if (j->ops->ready != NULL)
+			j->ops->ready(j->arg);
 		break;
 	case FRAME_OUTPUT:
 		if (f->flags < 1 || f->flags > 2 || j->told_end)
@@ -581,6 +591,35 @@ size_t gjob_input(struct gjob *j, const void *p, size_t n)
 		at += part;
 	}
 	return j->box == NULL || !j->in_open ? n : at;
+}
+
+int gjob_go(struct gjob *j, uint64_t timeout_us, uint64_t output_max, const void *p, size_t n)
+{
+	static uint8_t body[16 + JOB_GO_MAX];
+	struct msg_out m;
+
+	if (j->box == NULL)
+		return -EPIPE;
+	if (n > JOB_GO_MAX)
+		return -E2BIG;
+	msg_out_init(&m, body, sizeof(body));
+	msg_put_u64(&m, timeout_us);
+	msg_put_u64(&m, output_max);
+	(void)memcpy(body + m.len, p, n);
+	return send_frame(j->box, FRAME_GO, j->id, 0, body, m.len + n);
+}
+
+void gjob_give(struct gjob *from, struct gjob *to, const struct gjob_ops *ops, void *arg)
+{
+	*to = *from;
+	to->ops = ops;
+	to->arg = arg;
+	for (struct gjob **at = &to->box->jobs; *at != NULL; at = &(*at)->next)
+		if (*at == from) {
+			*at = to;
+			break;
+		}
+	from->box = NULL;
 }
 
 void gjob_input_end(struct gjob *j)

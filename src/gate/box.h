@@ -67,6 +67,7 @@ struct gjob_ops {
 	void (*want)(void *arg); /* room in the input window; may be NULL */
 	void (*ended)(void *arg, const struct job_exit *x, uint64_t number);
 	void (*failed)(void *arg, int error, const char *why);
+	void (*ready)(void *arg); /* a held job waits for gjob_go(); may be NULL */
 	void (*lost)(
 		void *arg); /* the box has ended under it, which its owner hears, too; may be NULL */
 };
@@ -93,6 +94,8 @@ struct gbox *gbox_adopt(struct gate *g, const struct box_info *info, const struc
 /* End it and let go of it: no ops is called any more. Jobs are forgotten without a word. done (may be NULL) is
  * called when nothing of it is left. */
 void gbox_end(struct gbox *b, void (*done)(void *arg, const struct box_figures *f), void *arg);
+/* From here on it is somebody else's. */
+void gbox_give(struct gbox *b, const struct gbox_ops *ops, void *arg);
 /* Send what was said in this turn. */
 void gboxes_flush(struct gate *g);
 /* EVENT_GONE of the keeper. */
@@ -104,6 +107,10 @@ void gboxes_refused(struct gate *g, uint64_t id, const char *call);
  * 0, or -errno. */
 int gjob_start(struct gbox *b, struct gjob *j, uint64_t id, const struct job_spec *spec,
 	       const struct gjob_ops *ops, void *arg);
+/* A held job may go: its time counts from here. 0 or -errno. */
+int gjob_go(struct gjob *j, uint64_t timeout_us, uint64_t output_max, const void *p, size_t n);
+/* From here on it is somebody else's. */
+void gjob_give(struct gjob *from, struct gjob *to, const struct gjob_ops *ops, void *arg);
 /* Input that lies in memory until the job ends. */
 void gjob_input_all(struct gjob *j, const void *p, size_t n);
 /* Input piece by piece: how many bytes were taken. */

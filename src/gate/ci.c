@@ -449,6 +449,8 @@ void ci_spec(struct gate *g, struct oneshot_spec *spec, uint64_t timeout_us, boo
 
 	ci_limits(g, &spec->box);
 	spec->argv = input_file ? fed : plain;
+	spec->script = plain;
+	spec->input_path = input_file ? "/tmp/.stdin" : NULL;
 	spec->envp = ci_environment();
 	spec->timeout_us = timeout_us;
 	spec->output_max = config_u64(&g->config, CONF_CI_OUTPUT_BYTES);
@@ -485,6 +487,7 @@ int ci_run_prepare(struct req *r, struct ci_run *run, enum operation op)
 			f->p = wrap(&run->in.code, &run->strings, &f->n);
 		if (f->p != NULL) {
 			ci_spec(g, &run->spec, timeout_ms * 1000, false);
+			run->spec.box.image = warm_pick(g, run->in.code.p, run->in.code.n);
 			run->spec.operation = op;
 			run->spec.tenant = r->tenant;
 			run->spec.request = r->id;

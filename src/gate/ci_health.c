@@ -20,6 +20,15 @@ static void put_missing(struct json *j, const struct gate *g)
 	json_close(j, ']');
 }
 
+static void put_warm(struct json *j, const struct gate *g)
+{
+	json_open(j, "warm", '[');
+	for (int i = 0; i < WARM_MAX; i++)
+		if (g->warm.images[i].id != 0)
+			json_str(j, NULL, warm_str((enum warm_kind)i));
+	json_close(j, ']');
+}
+
 static void put_health(struct json *j, const struct gate *g)
 {
 	const struct trial *t = &g->trial;
@@ -38,6 +47,7 @@ static void put_health(struct json *j, const struct gate *g)
 	if (config_bool(&g->config, CONF_NO_AUTH))
 		json_bool(j, "no_auth", true);
 	put_missing(j, g);
+	put_warm(j, g);
 	json_close(j, '}');
 }
 
@@ -68,7 +78,7 @@ static void answer_ready(struct req *r)
 
 	json_init(&j);
 	put_health(&j, r->g);
-	req_json(r, r->g->trial.ok && !r->g->stopping ? 200 : 503, &j);
+	req_json(r, r->g->trial.ok && !r->g->stopping && warm_is_settled(r->g) ? 200 : 503, &j);
 }
 
 void ci_ready(struct req *r)

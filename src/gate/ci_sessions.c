@@ -255,7 +255,7 @@ static void on_ready(void *arg, struct gbox *b)
 	metrics_box(&s->g->metrics, b->info.setup_us);
 	audit(s->g, "box_made", s->r, "tenant", s->tenant->name, "for", "session", "session", s->id,
 	      "policy", "network none", NULL);
-	stage_run(&s->stage, b);
+	stage_run(&s->stage, b, 0);
 }
 
 static void on_failed(void *arg, const struct err *e)

@@ -9,8 +9,10 @@
 #include "gate/keeper_link.h"
 #include "gate/loop.h"
 #include "gate/metrics.h"
+#include "gate/pool.h"
 #include "gate/store_link.h"
 #include "gate/trial.h"
+#include "gate/warm.h"
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -99,6 +101,8 @@ struct gate {
 	bool refused_unseen; /* the keeper cannot hear which system calls boxes are refused */
 	struct timer drain;
 	struct trial trial;
+	struct warm warm;
+	struct pool pool;
 	uint64_t audit_failed_us; /* the audit file could not be written, last seen; 0: it can */
 	struct audit_refused audit_refused;
 

@@ -102,6 +102,7 @@ static void stop(struct gate *g)
 	log_line(&g->log, LOG_INFO, "stopping", log_u64("connections", g->nconns));
 	listeners_stop(g);
 	conns_drain(g);
+	pool_stop(g);
 	(void)timer_set(&g->loop, &g->drain,
 			g->loop.now_us + config_u64(&g->config, CONF_DRAIN_TIMEOUT), on_drained, g);
 }
@@ -193,6 +194,8 @@ static void on_keeper_event(struct gate *g, struct chan_msg *m)
 		stop(g);
 	} else if (m->type == EVENT_CONFIG && m->nfds == 3) {
 		reload(g, m->fds);
+	} else if (m->type == EVENT_RENEW) {
+		warm_renew(g);
 	} else if (m->type == EVENT_REFUSED) {
 		refused_ask(g);
 	} else if (m->type == EVENT_PING) {
@@ -243,6 +246,7 @@ static void on_store(void *arg, struct chan_msg *m, const struct store_failure *
 	}
 	(void)keeper_ask(&g->keeper, OP_SERVING, NULL, 0, NULL, NULL);
 	trial_start(g);
+	warm_start(g);
 }
 
 static void serve(struct gate *g)

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "gate/metrics.h"
 
+#include "base/clock.h"
 #include "base/own.h"
 #include "gate/gate.h"
 
@@ -192,6 +193,42 @@ static void print_adopted(const struct gate *g, struct json *j, const char *name
 		    (unsigned long long)g->metrics.adopted[i]);
 }
 
+static void print_images(const struct gate *g, struct json *j, const char *name)
+{
+	for (int i = 0; i < WARM_MAX; i++)
+		put(j, "%s{image=\"%s\"} %d\n", name, warm_str((enum warm_kind)i),
+		    g->warm.images[i].id != 0);
+}
+
+static void print_zygotes(const struct gate *g, struct json *j, const char *name)
+{
+	put(j, "%s{outcome=\"made\"} %llu\n", name, (unsigned long long)g->warm.made);
+	put(j, "%s{outcome=\"failed\"} %llu\n", name, (unsigned long long)g->warm.failed);
+}
+
+static void print_pool(const struct gate *g, struct json *j, const char *name)
+{
+	put(j, "%s{state=\"waiting\"} %u\n", name, g->pool.n - g->pool.making);
+	put(j, "%s{state=\"making\"} %u\n", name, g->pool.making);
+}
+
+static void print_pool_age(const struct gate *g, struct json *j, const char *name)
+{
+	uint64_t oldest = UINT64_MAX;
+
+	for (const struct pool_member *m = g->pool.members; m != NULL; m = m->next)
+		if (m->waits && m->born_us < oldest)
+			oldest = m->born_us;
+	put(j, "%s %llu\n", name,
+	    oldest == UINT64_MAX ? 0ULL : (unsigned long long)(clock_us() - oldest) / 1000000);
+}
+
+static void print_pool_taken(const struct gate *g, struct json *j, const char *name)
+{
+	put(j, "%s{outcome=\"hit\"} %llu\n", name, (unsigned long long)g->pool.hits);
+	put(j, "%s{outcome=\"miss\"} %llu\n", name, (unsigned long long)g->pool.misses);
+}
+
 #define PRINT(fn, value)                                                       \
 	static void fn(const struct gate *g, struct json *j, const char *name) \
 	{                                                                      \
@@ -204,6 +241,8 @@ PRINT(print_paused, g->figures.paused)
 PRINT(print_timeouts, g->figures.timeouts)
 PRINT(print_malformed, g->figures.malformed)
 PRINT(print_tokens, g->metrics.tokens_refused)
+PRINT(print_pool_made, g->pool.made)
+PRINT(print_pool_lost, g->pool.lost)
 PRINT(print_boxes, g->nboxes)
 PRINT(print_made, g->metrics.boxes_made)
 PRINT(print_failed, g->metrics.boxes_failed)

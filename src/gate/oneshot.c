@@ -9,13 +9,13 @@
 #include <signal.h>
 #include <stdarg.h>
 #include <stdio.h>
+#include <string.h>
 
 enum {
 	BEFORE_SAVED_MAX = 120,  /* entries of the first listing that fit into a record */
+	INLINE_MAX = 15000,      /* six times as long in JSON, at worst: JOB_GO_MAX */
 	GRACE_US = 60 * 1000000, /* for files in and out, beside the program's own time */
 };
-
-#define MAIN_JOB (UINT64_MAX / 2) /* other ids are times */
 
 /* --- the end ------------------------------------------------------------------------------------ */
 
@@ -118,6 +118,12 @@ static void on_staged(void *arg)
 {
 	struct oneshot *o = arg;
 
+	if (o->chilled && o->inlined) { /* then the program has to go in, too */
+		o->inlined = false;
+		o->phase = PHASE_STAGE;
+		stage_run(&o->stage, o->box, 0);
+		return;
+	}
 	/* The program itself, which is not returned, needs no listing. */
 	if (o->spec.nfiles > 1)
 		oneshot_list(o, PHASE_BEFORE);
@@ -142,10 +148,30 @@ static void main_output(void *arg, uint64_t number, unsigned int stream, const u
 	o->ops->output(o->arg, number, stream, p, n);
 }
 
+static void start_run(struct oneshot *o);
+
+/* The Python that was to run the program has ended before: once more, cold. It may have died while files go in. */
+static void chill(struct oneshot *o)
+{
+	o->chilled = true;
+	if (o->phase != PHASE_RUN)
+		return;
+	if (o->inlined)
+		on_staged(o);
+	else
+		start_run(o);
+}
+
 static void main_ended(void *arg, const struct job_exit *x, uint64_t number)
 {
 	struct oneshot *o = arg;
 
+	if ((x->flags & JOB_NOT_BEGUN) != 0 && !o->chilled) {
+		log_line(&o->g->log, LOG_WARN, "thaw_failed", log_i64("code", x->code));
+		gjob_ack(&o->program, number);
+		chill(o);
+		return;
+	}
 	o->result.exit = *x;
 	o->result.number = number;
 	if ((x->flags & JOB_TIMED_OUT) != 0)
@@ -160,15 +186,18 @@ static void main_ended(void *arg, const struct job_exit *x, uint64_t number)
 	if (x->how == JOB_FAILED)
 		oneshot_fail(o, 500, ONESHOT_BOX_GONE, "the program could not be started: %s",
 			     x->stage);
+	else if (o->spec.nfiles == 1 && x->only[0] != '\0' && strcmp(x->only, o->spec.ignore) == 0)
+		oneshot_tell_result(o); /* there is nothing but the program */
 	else
 		oneshot_list(o, PHASE_AFTER);
 }
 
-static void start_run(struct oneshot *o)
-{
-	static const struct gjob_ops ops = { .output = main_output,
+static const struct gjob_ops program_ops = { .output = main_output,
 					     .ended = main_ended,
 					     .failed = oneshot_job_failed };
+
+static int start_cold(struct oneshot *o)
+{
 	struct job_spec spec = {
 		.kind = JOB_EXEC,
 		.flags = JOB_SWEEP | (o->spec.input != NULL ? JOB_STDIN : 0),
@@ -179,13 +208,38 @@ static void start_run(struct oneshot *o)
 		.envp = o->spec.envp,
 	};
 
+	return gjob_start(o->box, &o->program, PROGRAM_JOB + o->chilled, &spec, &program_ops, o);
+}
+
+static int start_warm(struct oneshot *o)
+{
+	struct warm_program p = { .argv = o->spec.script,
+				  .envp = o->spec.envp,
+				  .input_path = o->spec.input_path != NULL ? o->spec.input_path
+						: o->spec.input != NULL    ? NULL
+									   : "/dev/null",
+				  .source = o->inlined ? o->spec.files[0].p : NULL,
+				  .source_len = o->spec.files[0].n,
+				  .timeout_us = o->spec.timeout_us,
+				  .output_max = o->spec.output_max };
+	int r = o->pooled ? 0 : warm_job_start(o->box, &o->program, PROGRAM_JOB, &program_ops, o);
+
+	return r < 0 ? r : warm_job_go(&o->program, &p);
+}
+
+static void start_run(struct oneshot *o)
+{
+	bool warm = o->box->info.image != 0 && !o->chilled;
+
 	o->phase = PHASE_RUN;
-	if (gjob_start(o->box, &o->program, MAIN_JOB, &spec, &ops, o) < 0) {
+	if ((warm ? start_warm(o) : start_cold(o)) < 0) {
 		oneshot_box_lost(o);
 		return;
 	}
 	if (o->spec.input != NULL)
 		gjob_input_all(&o->program, o->spec.input, o->spec.input_len);
+	else
+		gjob_input_end(&o->program);
 	if (o->ops->running != NULL)
 		o->ops->running(o->arg);
 }
@@ -282,7 +336,8 @@ static void on_ready(void *arg, struct gbox *b)
 		uint8_t body[16];
 		struct msg_out m;
 
-		metrics_box(&o->g->metrics, b->info.setup_us);
+		if (!o->pooled)
+			metrics_box(&o->g->metrics, b->info.setup_us);
 		audit(o->g, "box_made", NULL, "request", o->request, "tenant", o->spec.tenant->name,
 		      "for", operation_str(o->spec.operation), "policy", "network none", NULL);
 		/* Should this gate hang, the keeper ends the box. */
@@ -291,7 +346,10 @@ static void on_ready(void *arg, struct gbox *b)
 		msg_put_u64(&m, o->spec.timeout_us + GRACE_US);
 		(void)keeper_ask(&o->g->keeper, OP_BOX_DEADLINE, body, m.len, NULL, NULL);
 		o->phase = PHASE_STAGE;
-		stage_run(&o->stage, b);
+		/* A warm Python writes a small program itself; the next gate could not repeat that. */
+		o->inlined = b->info.image != 0 && o->spec.owner == NULL &&
+			     o->spec.files[0].p != NULL && o->spec.files[0].n <= INLINE_MAX;
+		stage_run(&o->stage, b, o->inlined);
 	} else {
 		o->g->metrics.adopted[ADOPTED_RUN]++;
 		start_run(o);
@@ -350,6 +408,13 @@ static void on_turn(void *arg)
 		metrics_rejected(&o->g->metrics, o->spec.operation, REJECT_QUOTA);
 		oneshot_fail(o, 503, ONESHOT_NO_BOX,
 			     "quota_exceeded: there are as many boxes as there may be");
+		return;
+	}
+	if (o->spec.box.image != 0)
+		o->box = pool_take(o->g, &o->spec.box, &o->program, &box_ops, &program_ops, o);
+	o->pooled = o->box != NULL;
+	if (o->pooled) {
+		on_ready(o, o->box);
 		return;
 	}
 	o->box = gbox_new(o->g, &o->spec.box, &box_ops, o, &e);

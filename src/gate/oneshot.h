@@ -36,7 +36,10 @@ struct oneshot_spec {
 	struct stage_file *files; /* [0] is the program, which is never returned */
 	size_t nfiles;
 	const char *const *argv, *const *envp;
-	const char *input; /* NULL: none */
+	const char *const
+		*script;        /* the same for a Python that runs already: argv of the program */
+	const char *input_path; /* with script: a file that is its standard input; NULL: none */
+	const char *input;      /* NULL: none */
 	size_t input_len;
 	uint64_t timeout_us, output_max;
 	const char *ignore; /* files of this name are never returned */

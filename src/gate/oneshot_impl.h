@@ -38,7 +38,10 @@ struct oneshot {
 	char request[REQ_ID];
 	bool counted; /* against max_boxes */
 	bool told, ended, adopted;
-	size_t at; /* file that is being fetched */
+	bool pooled;  /* the program's job waits already */
+	bool inlined; /* the program goes with GO, and is no file of ours */
+	bool chilled; /* thawing failed: once more, cold */
+	size_t at;    /* file that is being fetched */
 	struct stage stage;
 	struct listing_reader *reader;
 	struct entry *before, *after;

@@ -245,10 +245,11 @@ static void next(struct stage *s)
 		fail(s, 503, "the file store is busy");
 }
 
-void stage_run(struct stage *s, struct gbox *box)
+void stage_run(struct stage *s, struct gbox *box, size_t from)
 {
 	s->box = box;
-	s->at = 0;
+	s->at = from;
+	s->over = false; /* it may be done again */
 	next(s);
 }
 

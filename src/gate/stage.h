@@ -47,7 +47,7 @@ struct stage {
  * once. The files stay the caller's. */
 void stage_check(struct gate *g, struct stage *s, const struct tenant *tenant,
 		 struct stage_file *files, size_t n, const struct stage_ops *ops, void *arg);
-/* Then: put them into this box. staged() or failed() is called. */
-void stage_run(struct stage *s, struct gbox *box);
+/* Then: put them into this box, but for the first `from`. staged() or failed() is called. */
+void stage_run(struct stage *s, struct gbox *box, size_t from);
 /* Let go; nothing is called any more. Also after the last call. */
 void stage_end(struct stage *s);

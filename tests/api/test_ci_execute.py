@@ -7,7 +7,7 @@ import uuid
 
 import pytest
 
-from server import mark, needs_root, shared, until
+from server import both_ways, mark, needs_root, until
 
 pytestmark = needs_root
 
@@ -17,10 +17,10 @@ LIMIT = 1000
 NOBODYS_ID = "3f2b8c1e-5d4a-4c6b-9e7f-0a1b2c3d4e5f"
 MIB = 1 << 20
 
-server = shared(env={"SECRET_OF_THE_SERVER": CANARY})
-tight = shared(env={"MAX_OUTPUT_BYTES": str(LIMIT), "CPU_TIME_LIMIT_SEC": "1", "MEMORY_LIMIT_MB": "64"})
-tiny = shared(env={"MAX_OUTPUT_BYTES": "20"})
-hasty = shared(env={"MAX_EXEC_TIMEOUT_MS": "3000"})
+server = both_ways(env={"SECRET_OF_THE_SERVER": CANARY})
+tight = both_ways(env={"MAX_OUTPUT_BYTES": str(LIMIT), "CPU_TIME_LIMIT_SEC": "1", "MEMORY_LIMIT_MB": "64"})
+tiny = both_ways(env={"MAX_OUTPUT_BYTES": "20"})
+hasty = both_ways(env={"MAX_EXEC_TIMEOUT_MS": "3000"})
 
 
 def names(answer):

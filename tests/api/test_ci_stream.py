@@ -10,7 +10,7 @@ import time
 
 import pytest
 
-from server import joined, mark, needs_root, shared, status_of, until, waiting
+from server import both_ways, joined, mark, needs_root, status_of, until, waiting
 
 pytestmark = needs_root
 
@@ -19,9 +19,9 @@ LIMIT = 1000
 MIB = 1 << 20
 FRAMES = re.compile(rb"(?:event: (?:output|result|error)\ndata: [^\r\n]+\n\n)+")
 
-server = shared()
-tight = shared(env={"MAX_OUTPUT_BYTES": str(LIMIT)})
-wide = shared(env={"MAX_OUTPUT_BYTES": "1000000000", "CPU_TIME_LIMIT_SEC": "60"})
+server = both_ways()
+tight = both_ways(env={"MAX_OUTPUT_BYTES": str(LIMIT)})
+wide = both_ways(env={"MAX_OUTPUT_BYTES": "1000000000", "CPU_TIME_LIMIT_SEC": "60"})
 
 
 def events_of(server, code, **fields):

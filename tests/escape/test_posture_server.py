@@ -10,14 +10,14 @@ import pytest
 
 import test_posture as posture
 from prepared import Prepared
-from server import needs_root, serve, shared  # noqa: F401
+from server import both_ways, needs_root, serve  # noqa: F401
 
 pytestmark = [pytest.mark.posture, needs_root]
 
 MIB = 1 << 20
 CANARY = "canary-of-the-servers-environment"
 
-server = shared(env={"SECRET_OF_THE_SERVER": CANARY})
+server = both_ways(env={"SECRET_OF_THE_SERVER": CANARY})
 
 
 def returned(server, files):

@@ -1,0 +1,339 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "gate/warm.h"
+
+#include "base/clock.h"
+#include "gate/ci.h"
+#include "gate/pool.h"
+#include "wire/msg.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+
+enum {
+	IMPORTS_MAX = 128,
+	FREEZE_US = 120 * 1000 * 1000,
+	RETRY_US = 1000 * 1000, /* doubled with every failure in a row, up to a minute */
+	RETRY_DOUBLINGS = 6,
+};
+
+#define FREEZE_MEMORY (UINT64_C(4) << 30)
+
+/* What programs of the usual kind import, in a few milliseconds altogether. */
+#define LEAN_IMPORTS                                                                           \
+	"abc base64 bisect collections contextlib copy csv dataclasses datetime decimal enum " \
+	"fractions functools glob hashlib heapq io itertools json logging math operator os "   \
+	"pathlib random re shutil statistics string struct subprocess tempfile textwrap "      \
+	"threading time traceback typing urllib.parse uuid warnings"
+
+const char *warm_str(enum warm_kind kind)
+{
+	return kind == WARM_LEAN ? "lean" : "full";
+}
+
+static const char *imports_of(const struct warm_image *w)
+{
+	return w->kind == WARM_LEAN ? LEAN_IMPORTS : config_str(&w->g->config, CONF_ZYGOTE_IMPORTS);
+}
+
+static void begin(void *arg);
+
+/* --- making one ------------------------------------------------------------------------------- */
+
+static void drop(struct gate *g, uint32_t image)
+{
+	uint8_t body[4];
+	struct msg_out m;
+
+	msg_out_init(&m, body, sizeof(body));
+	msg_put_u32(&m, image);
+	if (image != 0)
+		(void)keeper_ask(&g->keeper, OP_IMAGE_DROP, body, m.len, NULL, NULL);
+}
+
+static void again(struct warm_image *w, uint64_t after_us)
+{
+	(void)timer_set(&w->g->loop, &w->again, w->g->loop.now_us + after_us, begin, w);
+}
+
+static void failed(struct warm_image *w, const char *why)
+{
+	unsigned int doublings =
+		w->failures < RETRY_DOUBLINGS ? w->failures : (unsigned int)RETRY_DOUBLINGS;
+
+	log_line(&w->g->log, LOG_WARN, "zygote_failed", log_str("image", warm_str(w->kind)),
+		 log_str("why", why));
+	w->g->warm.failed++;
+	w->failures++;
+	drop(w->g, w->making);
+	w->making = 0;
+	w->box = NULL;
+	again(w, (uint64_t)RETRY_US << doublings);
+}
+
+static void on_sealed(void *arg, struct chan_msg *m, const struct err *e)
+{
+	struct warm_image *w = arg;
+	struct msg_in in;
+	uint64_t bytes;
+
+	if (m == NULL) {
+		failed(w, e->text);
+		return;
+	}
+	msg_in_init(&in, m->body, m->len);
+	bytes = msg_get_u64(&in);
+	chan_msg_close(m);
+	log_line(&w->g->log, LOG_INFO, "warm", log_str("image", warm_str(w->kind)),
+		 log_u64("bytes", bytes), log_u64("ms", (clock_us() - w->began_us) / 1000));
+	drop(w->g, w->id);
+	w->id = w->making;
+	w->making = 0;
+	w->failures = 0;
+	w->g->warm.made++;
+	again(w, config_u64(&w->g->config, CONF_ZYGOTE_RENEW));
+	pool_turn(w->g);
+}
+
+/* The box is gone, and with it everybody who could write. */
+static void on_box_ended(void *arg, const struct box_figures *f)
+{
+	struct warm_image *w = arg;
+	uint8_t body[4];
+	struct msg_out m;
+
+	(void)f;
+	w->box = NULL;
+	if (w->exit.how != JOB_EXITED || w->exit.code != 0) {
+		failed(w, w->nsaid > 0 ? w->said : "it ended without a word");
+		return;
+	}
+	msg_out_init(&m, body, sizeof(body));
+	msg_put_u32(&m, w->making);
+	if (keeper_ask(&w->g->keeper, OP_IMAGE_SEAL, body, m.len, on_sealed, w) < 0)
+		failed(w, "the keeper cannot be asked");
+}
+
+static void on_output(void *arg, uint64_t number, unsigned int stream, const uint8_t *p, size_t n)
+{
+	struct warm_image *w = arg;
+	size_t room = sizeof(w->said) - 1 - w->nsaid;
+
+	(void)stream;
+	if (n > room)
+		n = room;
+	(void)memcpy(w->said + w->nsaid, p, n);
+	w->nsaid += n;
+	w->said[w->nsaid] = '\0';
+	gjob_ack(&w->job, number);
+}
+
+static void on_frozen(void *arg, const struct job_exit *x, uint64_t number)
+{
+	struct warm_image *w = arg;
+
+	(void)number;
+	w->exit = *x;
+	gbox_end(w->box, on_box_ended, w);
+}
+
+static void on_refused(void *arg, int error, const char *why)
+{
+	struct warm_image *w = arg;
+
+	(void)error;
+	(void)snprintf(w->said, sizeof(w->said), "%s", why);
+	w->nsaid = strlen(w->said);
+	w->exit = (struct job_exit){ .how = JOB_FAILED };
+	gbox_end(w->box, on_box_ended, w);
+}
+
+static void on_ready(void *arg, struct gbox *b)
+{
+	static const struct gjob_ops ops = { .output = on_output,
+					     .ended = on_frozen,
+					     .failed = on_refused };
+	/* Without options, as programs are started: sys.flags is part of the image. */
+	const char *argv[IMPORTS_MAX + 8] = { "/usr/bin/python3", "/proc/self/fd/6", "--freeze" };
+	char names[4096];
+	unsigned int n = 3;
+	struct warm_image *w = arg;
+	struct job_spec spec = { .kind = JOB_EXEC,
+				 .flags = JOB_KIT | JOB_SWEEP,
+				 .timeout_us = FREEZE_US,
+				 .output_max = WARM_SAID,
+				 .cwd = "/workspace",
+				 .argv = argv,
+				 .envp = ci_environment() };
+	char *save = NULL;
+
+	(void)snprintf(names, sizeof(names), "%s", imports_of(w));
+	for (char *name = strtok_r(names, " ", &save); name != NULL && n < IMPORTS_MAX + 3;
+	     name = strtok_r(NULL, " ", &save))
+		argv[n++] = name;
+	argv[n] = NULL;
+	if (gjob_start(b, &w->job, 0, &spec, &ops, w) < 0)
+		on_refused(w, ENOMEM, "no memory");
+}
+
+static void on_box_failed(void *arg, const struct err *e)
+{
+	failed(arg, e->text);
+}
+
+static void on_gone(void *arg, enum box_end why, const struct box_figures *f)
+{
+	struct warm_image *w = arg;
+
+	(void)why;
+	failed(w, f != NULL && f->oom_kills > 0 ? "out of memory" : "its box ended");
+}
+
+static void on_image(void *arg, struct chan_msg *m, const struct err *e)
+{
+	static const struct gbox_ops ops = { .ready = on_ready,
+					     .failed = on_box_failed,
+					     .gone = on_gone };
+	struct warm_image *w = arg;
+	struct box_request q;
+	struct msg_in in;
+	struct err own;
+
+	if (m == NULL) {
+		failed(w, e->text);
+		return;
+	}
+	msg_in_init(&in, m->body, m->len);
+	w->making = msg_get_u32(&in);
+	chan_msg_close(m);
+	ci_limits(w->g, &q);
+	q.flags = BOX_FREEZES;
+	q.limits.v[LIMIT_MEMORY] = q.limits.v[LIMIT_FILE] = FREEZE_MEMORY;
+	q.limits.v[LIMIT_CPU_SECONDS] = 0;
+	q.image = w->making;
+	w->box = gbox_new(w->g, &q, &ops, w, &own);
+	if (w->box == NULL)
+		failed(w, own.text);
+}
+
+static void begin(void *arg)
+{
+	struct warm_image *w = arg;
+	uint8_t body[IMAGE_LABEL_MAX + 8];
+	struct msg_out m;
+
+	if (w->making != 0 || w->g->stopping || !config_bool(&w->g->config, CONF_WARM))
+		return;
+	w->began_us = clock_us();
+	w->nsaid = 0;
+	msg_out_init(&m, body, sizeof(body));
+	msg_put_str(&m, warm_str(w->kind));
+	w->making = UINT32_MAX; /* until the keeper has given it a number */
+	if (keeper_ask(&w->g->keeper, OP_IMAGE_NEW, body, m.len, on_image, w) < 0)
+		failed(w, "the keeper cannot be asked");
+}
+
+/* --- life ------------------------------------------------------------------------------------- */
+
+/* Of the gate before this one. What is not complete, or there twice, goes. */
+static void on_list(void *arg, struct chan_msg *m, const struct err *e)
+{
+	struct gate *g = arg;
+	struct msg_in in;
+
+	(void)e;
+	if (m != NULL) {
+		msg_in_init(&in, m->body, m->len);
+		while (in.at < in.len && !in.failed) {
+			uint32_t id = msg_get_u32(&in);
+			bool sealed = msg_get_u8(&in) != 0, taken = false;
+			char label[IMAGE_LABEL_MAX];
+
+			(void)msg_get_u64(&in);
+			(void)msg_get_str(&in, label, sizeof(label));
+			for (int i = 0; i < WARM_MAX && sealed && !in.failed; i++)
+				if (strcmp(label, warm_str((enum warm_kind)i)) == 0) {
+					drop(g, g->warm.images[i].id);
+					g->warm.images[i].id = id;
+					taken = true;
+				}
+			if (!taken && !in.failed)
+				drop(g, id);
+		}
+		chan_msg_close(m);
+	}
+	for (int i = 0; i < WARM_MAX; i++) {
+		struct warm_image *w = &g->warm.images[i];
+
+		if (w->id == 0)
+			begin(w);
+		else
+			again(w, config_u64(&g->config, CONF_ZYGOTE_RENEW));
+	}
+	pool_turn(g);
+}
+
+void warm_start(struct gate *g)
+{
+	for (int i = 0; i < WARM_MAX; i++) {
+		g->warm.images[i].g = g;
+		g->warm.images[i].kind = (enum warm_kind)i;
+	}
+	if (!config_bool(&g->config, CONF_WARM))
+		return;
+	(void)keeper_ask(&g->keeper, OP_IMAGE_LIST, NULL, 0, on_list, g);
+}
+
+void warm_renew(struct gate *g)
+{
+	for (int i = 0; i < WARM_MAX; i++)
+		begin(&g->warm.images[i]);
+}
+
+bool warm_is_settled(const struct gate *g)
+{
+	for (int i = 0; i < WARM_MAX && config_bool(&g->config, CONF_WARM); i++)
+		if (g->warm.images[i].id == 0 && g->warm.images[i].failures == 0)
+			return false;
+	return true;
+}
+
+/* --- choosing --------------------------------------------------------------------------------- */
+
+static bool is_word(char c)
+{
+	return c == '_' || (c >= '0' && c <= '9') || (c >= 'a' && c <= 'z') ||
+	       (c >= 'A' && c <= 'Z');
+}
+
+/* Whether the text has this name as a word of its own. */
+static bool mentions(const char *code, size_t n, const char *name, size_t len)
+{
+	const char *p = code;
+
+	while ((p = memmem(p, n - (size_t)(p - code), name, len)) != NULL) {
+		if ((p == code || !is_word(p[-1])) && (p + len == code + n || !is_word(p[len])))
+			return true;
+		p += len;
+	}
+	return false;
+}
+
+uint32_t warm_pick(const struct gate *g, const char *code, size_t n)
+{
+	const char *name = config_str(&g->config, CONF_ZYGOTE_IMPORTS);
+	uint32_t lean = g->warm.images[WARM_LEAN].id, full = g->warm.images[WARM_FULL].id;
+
+	if (!config_bool(&g->config, CONF_WARM))
+		return 0;
+	if (full == 0)
+		return lean;
+	while (*name != '\0') {
+		size_t whole = strcspn(name, " "), top = strcspn(name, " .");
+
+		if (top > 0 && mentions(code, n, name, top))
+			return full;
+		name += whole + strspn(name + whole, " ");
+	}
+	return lean != 0 ? lean : full;
+}

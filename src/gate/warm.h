@@ -1,0 +1,44 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Images of a Python that has done its imports, made in boxes of their own, for boxes to be thawed from.
+ *
+ * Two: one has imported what is small, the other what is large (zygote_imports). Which one a program gets is a guess by its text; a wrong
+ * one costs an import, nothing else. Until there is an image, and on a machine that cannot have one, every start is cold.
+ */
+#pragma once
+
+#include "gate/box.h"
+
+enum warm_kind { WARM_LEAN, WARM_FULL, WARM_MAX };
+
+enum { WARM_SAID = 512 };
+
+struct warm_image {
+	struct gate *g;
+	enum warm_kind kind;
+	uint32_t id;     /* complete, in the keeper; 0: none */
+	uint32_t making; /* the next one; 0: not under way */
+	struct gbox *box;
+	struct gjob job;
+	struct job_exit exit;
+	char said[WARM_SAID]; /* what the zygote printed: why it failed */
+	size_t nsaid;
+	uint64_t began_us;
+	unsigned int failures; /* in a row */
+	struct timer again;
+};
+
+struct warm {
+	struct warm_image images[WARM_MAX];
+	uint64_t made, failed; /* for metrics */
+};
+
+const char *warm_str(enum warm_kind kind);
+/* Find the images of the gate before this one, make what is missing. */
+void warm_start(struct gate *g);
+/* The environment has changed: make them anew; the old ones serve meanwhile. */
+void warm_renew(struct gate *g);
+/* Whether each image was tried: there is one, or a start is cold for a while. */
+bool warm_is_settled(const struct gate *g);
+/* The image for this program; 0: start it cold. */
+uint32_t warm_pick(const struct gate *g, const char *code, size_t n);
