@@ -41,7 +41,8 @@ int warm_job_start(struct gbox *b, struct gjob *j, uint64_t id, const struct gjo
 /* Let it run. */
 struct warm_program {
 	const char *const *argv, *const *envp;
-	const char *input_path; /* a file that is its standard input, and is removed; NULL: what is sent to it */
+	const char *
+		input_path; /* a file that is its standard input, and is removed; NULL: what is sent to it */
 	const char *source; /* what is in argv[1], to be written there first; NULL: it is there */
 	size_t source_len;
 	uint64_t timeout_us, output_max;
