@@ -15,8 +15,9 @@
 int channel_tell(const struct job *j, uint8_t type, const uint8_t *p, size_t n)
 {
 	do {
-		size_t part = n < CHANNEL_PAYLOAD_MAX ? n : CHANNEL_PAYLOAD_MAX;
-		uint8_t head[CHANNEL_HEADER] = { type, part < n ? CHANNEL_MORE : 0 };
+		bool more = n > CHANNEL_PAYLOAD_MAX;
+		size_t part = more ? CHANNEL_PAYLOAD_MAX : n;
+		uint8_t head[CHANNEL_HEADER] = { type, more ? CHANNEL_MORE : 0 };
 		struct iovec iov[2] = {
 			{ .iov_base = head, .iov_len = sizeof(head) },
 			{ .iov_base = (void *)(uintptr_t)p, .iov_len = part },
