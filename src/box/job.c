@@ -129,7 +129,7 @@ static void look_for_files(char only[JOB_STAGE_MAX])
 		if (strcmp(e->d_name, ".") == 0 || strcmp(e->d_name, "..") == 0)
 			continue;
 		if (n++ == 0 && strlen(e->d_name) < JOB_STAGE_MAX)
-			(void)strcpy(only, e->d_name);
+			(void)memcpy(only, e->d_name, strlen(e->d_name) + 1);
 	}
 	if (n != 1)
 		only[0] = '\0';
