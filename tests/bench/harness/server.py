@@ -117,9 +117,14 @@ class Server:
             self.port = await_port(self.process.stdout.fileno(), time.monotonic() + START_S)
             if self.port is None:
                 raise DoesNotWork(f"the server did not start: {self.last_words()}")
-            connection = connect(self.port)
-            status, _ = exchange(connection, request("GET", "/ready"))
-            connection.close()
+            end = time.monotonic() + START_S
+            while True:  # until what is warm is warm
+                connection = connect(self.port)
+                status, _ = exchange(connection, request("GET", "/ready"))
+                connection.close()
+                if status == 200 or time.monotonic() > end:
+                    break
+                time.sleep(0.05)
             if status != 200:
                 raise DoesNotWork(f"the server makes no boxes: {self.last_words()}")
             self.pids = roles(self.process.pid)
