@@ -171,6 +171,7 @@ static void put_defaults(const struct fields *table, void *out)
 					(struct field_str){ row->text, strlen(row->text), false });
 			break;
 		case FIELD_INT:
+		case FIELD_MILLI:
 			put_int(out, row, row->def);
 			break;
 		case FIELD_BOOL:
@@ -181,6 +182,8 @@ static void put_defaults(const struct fields *table, void *out)
 			put_defaults(row->sub, member(out, row->at));
 			break;
 		case FIELD_LIST:
+		case FIELD_STRINGS:
+		case FIELD_MAP:
 		case FIELD_TYPE_MAX:
 			break;
 		}
@@ -195,6 +198,7 @@ static void put_null(const struct field *row, void *out)
 		put_str(out, row, (struct field_str){ 0 });
 		break;
 	case FIELD_INT:
+	case FIELD_MILLI:
 		put_int(out, row, 0);
 		break;
 	case FIELD_BOOL:
@@ -203,9 +207,24 @@ static void put_null(const struct field *row, void *out)
 		break;
 	case FIELD_OBJECT:
 	case FIELD_LIST:
+	case FIELD_STRINGS:
+	case FIELD_MAP:
 	case FIELD_TYPE_MAX:
 		break; /* as absent */
 	}
+}
+
+/* Whether a text is one of those, which a space separates. */
+static bool is_word(const char *words, const struct jsonr_node *n)
+{
+	while (*words != '\0') {
+		size_t len = strcspn(words, " ");
+
+		if (len == n->len && memcmp(words, n->string, len) == 0)
+			return true;
+		words += len + (words[len] == ' ');
+	}
+	return false;
 }
 
 static void read_string(struct decoder *x, const struct field *row, const struct jsonr_node *n,
@@ -217,6 +236,10 @@ static void read_string(struct decoder *x, const struct field *row, const struct
 		refuse_bound(x, FAULT_TOO_SHORT, n, row->min);
 	else if (n->len > row->max)
 		refuse_bound(x, FAULT_TOO_LONG, n, row->max);
+	else if (row->words != NULL && !is_word(row->words, n))
+		add(x->errs, x->path, x->depth,
+		    (struct field_problem){
+			    .fault = FAULT_NOT_WORD, .input = n, .why = row->words });
 	else
 		put_str(out, row, (struct field_str){ n->string, n->len, true });
 }
@@ -232,6 +255,32 @@ static void read_int(struct decoder *x, const struct field *row, const struct js
 		refuse_bound(x, FAULT_TOO_LARGE, n, row->max);
 	else
 		put_int(out, row, n->integer);
+}
+
+/* Thousandths, rounded to the nearest; what a double cannot say of them nobody meant. */
+static void read_milli(struct decoder *x, const struct field *row, const struct jsonr_node *n,
+		       void *out)
+{
+	const double above = 9e15;
+	double v = n->type == JSONR_INT ? (double)n->integer : n->real;
+	int64_t milli;
+
+	if (n->type != JSONR_INT && n->type != JSONR_REAL) {
+		refuse(x, FAULT_NOT_NUMBER, n);
+		return;
+	}
+	milli = v > above    ? INT64_MAX
+		: v < -above ? INT64_MIN
+			     : (int64_t)(v * 1000 + (v < 0 ? -0.5 : 0.5));
+	if (milli < row->min || milli > row->max)
+		add(x->errs, x->path, x->depth,
+		    (struct field_problem){ .fault = milli < row->min ? FAULT_TOO_SMALL
+								      : FAULT_TOO_LARGE,
+					    .input = n,
+					    .bound = milli < row->min ? row->min : row->max,
+					    .milli = true });
+	else
+		put_int(out, row, milli);
 }
 
 /* 0 or 1; or the fault, negative. A real that is an integer is taken, and refused, like one. */
@@ -282,6 +331,52 @@ static void read_bool(struct decoder *x, const struct field *row, const struct j
 static int read_object(struct decoder *x, const struct fields *table, const struct jsonr_node *n,
 		       void *out);
 
+/* Whether a container has as many elements as it may. */
+static bool has_length(struct decoder *x, const struct field *row, const struct jsonr_node *n)
+{
+	bool few = n->len < row->min;
+
+	if (!few && n->len <= row->max)
+		return true;
+	refuse_bound(x, few ? FAULT_TOO_FEW : FAULT_TOO_MANY, n, few ? row->min : row->max);
+	return false;
+}
+
+/* FIELD_STRINGS and FIELD_MAP. */
+static int read_texts(struct decoder *x, const struct field *row, const struct jsonr_node *n,
+		      void *out)
+{
+	bool map = row->type == FIELD_MAP;
+	size_t size = map ? sizeof(struct field_pair) : sizeof(struct field_str);
+	struct field_list list = { 0 };
+
+	if (n->type != (map ? JSONR_OBJECT : JSONR_ARRAY)) {
+		refuse(x, map ? FAULT_NOT_OBJECT : FAULT_NOT_LIST, n);
+		return 0;
+	}
+	if (!has_length(x, row, n) || n->len == 0)
+		return 0;
+	list.v = allocate(x->mem, n->len, size);
+	if (list.v == NULL)
+		return -ENOMEM;
+	for (const struct jsonr_node *c = jsonr_first(x->doc, n); c != NULL && !x->errs->more;
+	     c = jsonr_next(x->doc, c)) {
+		struct field_pair pair = { .key = { c->key, c->key_len, true } };
+
+		enter(x, c->key, list.n);
+		if (c->type != JSONR_STRING)
+			refuse(x, FAULT_NOT_STRING, c);
+		else
+			pair.value = (struct field_str){ c->string, c->len, true };
+		leave(x);
+		(void)memcpy(member(list.v, list.n * size),
+			     map ? (const void *)&pair : (const void *)&pair.value, size);
+		list.n++;
+	}
+	put_list(out, row, list);
+	return 0;
+}
+
 static int read_list(struct decoder *x, const struct field *row, const struct jsonr_node *n,
 		     void *out)
 {
@@ -292,13 +387,7 @@ static int read_list(struct decoder *x, const struct field *row, const struct js
 		refuse(x, FAULT_NOT_LIST, n);
 		return 0;
 	}
-	if (n->len < row->min || n->len > row->max) {
-		bool few = n->len < row->min;
-
-		refuse_bound(x, few ? FAULT_TOO_FEW : FAULT_TOO_MANY, n, few ? row->min : row->max);
-		return 0;
-	}
-	if (n->len == 0)
+	if (!has_length(x, row, n) || n->len == 0)
 		return 0;
 	list.v = allocate(x->mem, n->len, row->sub->size);
 	if (list.v == NULL)
@@ -331,6 +420,9 @@ static int read_member(struct decoder *x, const struct field *row, const struct 
 	case FIELD_INT:
 		read_int(x, row, n, out);
 		break;
+	case FIELD_MILLI:
+		read_milli(x, row, n, out);
+		break;
 	case FIELD_BOOL:
 	case FIELD_BOOL_LENIENT:
 		read_bool(x, row, n, out);
@@ -340,6 +432,10 @@ static int read_member(struct decoder *x, const struct field *row, const struct 
 		break;
 	case FIELD_LIST:
 		rc = read_list(x, row, n, out);
+		break;
+	case FIELD_STRINGS:
+	case FIELD_MAP:
+		rc = read_texts(x, row, n, out);
 		break;
 	case FIELD_TYPE_MAX:
 		break;

@@ -35,8 +35,12 @@ struct field_str {
 };
 
 struct field_list {
-	void *v; /* n structs of the sub-table, in the fields_block */
+	void *v; /* n structs of the sub-table, or of the type, in the fields_block */
 	size_t n;
+};
+
+struct field_pair {
+	struct field_str key, value;
 };
 
 enum field_type {
@@ -47,6 +51,9 @@ enum field_type {
 	FIELD_BOOL_LENIENT, /* bool; also 0, 1.0, "yes", "OFF" and the like, as pydantic has it */
 	FIELD_OBJECT,       /* the struct of the sub-table; its defaults where it is absent */
 	FIELD_LIST,         /* struct field_list */
+	FIELD_STRINGS,      /* struct field_list of struct field_str */
+	FIELD_MAP,          /* struct field_list of struct field_pair: any keys, texts as values */
+	FIELD_MILLI,        /* int64_t: thousandths of a number, which may have a fraction */
 	FIELD_TYPE_MAX,
 };
 
@@ -61,16 +68,19 @@ struct field {
 	const char *name;
 	enum field_type type;
 	unsigned int flags;
-	/* INT: the value. STRING, BASE64: the length in bytes. LIST: the number of elements. */
+	/* INT, MILLI: the value. STRING, BASE64: the length in bytes. LIST, STRINGS, MAP: the number
+	 * of elements. */
 	int64_t min, max;
-	int64_t def; /* INT, BOOL: what an absent one reads as */
+	int64_t def; /* INT, MILLI, BOOL: what an absent one reads as */
 	size_t at;   /* offset of the member */
 	const char *doc;
 	const struct fields *sub; /* OBJECT, LIST */
 	const char *text;         /* STRING: what an absent one reads as, or NULL */
 	/* Offset of a bool: the body has it, and not as null. 0: nobody wants to know; so it is
-	 * never the first member. INT, BOOL, OBJECT; the others say so themselves. */
+	 * never the first member. INT, MILLI, BOOL, OBJECT, MAP; the others say so themselves. */
 	size_t set_at;
+	const char
+		*words; /* STRING: the only ones that are taken, separated by a space; NULL: any */
 };
 
 enum fields_flags {
@@ -92,6 +102,7 @@ enum field_fault {
 	FAULT_MISSING,
 	FAULT_NOT_STRING,
 	FAULT_NOT_INT,
+	FAULT_NOT_NUMBER,
 	FAULT_NOT_BOOL,
 	FAULT_UNCLEAR_BOOL, /* of a type that could be one, but says something else */
 	FAULT_NOT_LIST,
@@ -102,9 +113,10 @@ enum field_fault {
 	FAULT_TOO_LONG,
 	FAULT_TOO_FEW,
 	FAULT_TOO_MANY,
-	FAULT_NOT_ONE, /* more than one of the rows with FIELD_ONE_OF */
-	FAULT_UNKNOWN, /* no row has this key */
-	FAULT_VALUE,   /* what the caller says */
+	FAULT_NOT_WORD, /* none of the row's */
+	FAULT_NOT_ONE,  /* more than one of the rows with FIELD_ONE_OF */
+	FAULT_UNKNOWN,  /* no row has this key */
+	FAULT_VALUE,    /* what the caller says */
 	FAULT_MAX,
 };
 
@@ -120,8 +132,9 @@ struct field_problem {
 	unsigned int depth;
 	const struct jsonr_node *input; /* what is wrong; NULL when there is no body */
 	int64_t bound;                  /* of TOO_… */
+	bool milli;                     /* the bound is in thousandths */
 	const struct fields *table;     /* of NOT_ONE, and of MISSING where another would do */
-	const char *why;                /* of JSON, VALUE */
+	const char *why;                /* of JSON, VALUE; of NOT_WORD the words */
 };
 
 struct field_errors {

@@ -25,6 +25,9 @@ static const struct {
 	[FAULT_NOT_INT] = { .type = "int_type",
 			    .msg = "Input should be a valid integer",
 			    .own = "must be an integer" },
+	[FAULT_NOT_NUMBER] = { .type = "float_type",
+			       .msg = "Input should be a valid number",
+			       .own = "must be a number" },
 	[FAULT_NOT_BOOL] = { .type = "bool_type",
 			     .msg = "Input should be a valid boolean",
 			     .own = "must be true or false" },
@@ -71,6 +74,9 @@ static const struct {
 			     .ctx = "max_length",
 			     .own = "must have at most ",
 			     .own_unit = "element" },
+	[FAULT_NOT_WORD] = { .type = "literal_error",
+			     .msg = "Input should be ",
+			     .own = "must be " },
 	[FAULT_NOT_ONE] = { .type = "value_error",
 			    .msg = "Value error, there must be ",
 			    .own = "must have " },
@@ -107,6 +113,41 @@ static void put_number(struct text *t, int64_t v)
 	put(t, digits);
 }
 
+static void put_bound(struct text *t, const struct field_problem *p)
+{
+	char fraction[8];
+
+	if (!p->milli) {
+		put_number(t, p->bound);
+		return;
+	}
+	put_number(t, p->bound / 1000);
+	if (p->bound % 1000 == 0)
+		return;
+	(void)snprintf(fraction, sizeof(fraction), ".%03d", (int)(p->bound % 1000));
+	while (fraction[strlen(fraction) - 1] == '0')
+		fraction[strlen(fraction) - 1] = '\0';
+	put(t, fraction);
+}
+
+/* "'a' or 'b'" */
+static void put_any_of(struct text *t, const char *list)
+{
+	const char *before = "'";
+
+	while (*list != '\0') {
+		char word[64];
+		size_t n = strcspn(list, " ");
+
+		(void)snprintf(word, sizeof(word), "%.*s", (int)n, list);
+		put(t, before);
+		put(t, word);
+		put(t, "'");
+		before = " or '";
+		list += n + (list[n] == ' ');
+	}
+}
+
 /* "exactly one of 'a', 'b'" */
 static void put_choices(struct text *t, const struct fields *table)
 {
@@ -127,7 +168,7 @@ static void put_words(struct text *t, const struct field_problem *p, const char 
 {
 	put(t, start);
 	if (words[p->fault].ctx != NULL)
-		put_number(t, p->bound);
+		put_bound(t, p);
 	if (unit != NULL) {
 		put(t, " ");
 		put(t, unit);
@@ -135,6 +176,8 @@ static void put_words(struct text *t, const struct field_problem *p, const char 
 	}
 	if (p->fault == FAULT_NOT_ONE)
 		put_choices(t, p->table);
+	if (p->fault == FAULT_NOT_WORD)
+		put_any_of(t, p->why);
 	if (p->fault == FAULT_VALUE)
 		put(t, p->why);
 }
@@ -176,7 +219,9 @@ static void write_ctx(const struct field_problem *p, struct json *j)
 	json_open(j, "ctx", '{');
 	if (list)
 		json_str(j, "field_type", "List");
-	if (words[p->fault].ctx != NULL)
+	if (words[p->fault].ctx != NULL && p->milli)
+		json_milli(j, words[p->fault].ctx, (uint64_t)p->bound);
+	else if (words[p->fault].ctx != NULL)
 		json_i64(j, words[p->fault].ctx, p->bound);
 	if (list)
 		json_u64(j, "actual_length", p->input->len);

@@ -7,7 +7,8 @@
 static const char *const type_str[] = {
 	[FIELD_STRING] = "string", [FIELD_BASE64] = "string",        [FIELD_INT] = "integer",
 	[FIELD_BOOL] = "boolean",  [FIELD_BOOL_LENIENT] = "boolean", [FIELD_OBJECT] = "object",
-	[FIELD_LIST] = "array",
+	[FIELD_LIST] = "array",    [FIELD_STRINGS] = "array",        [FIELD_MAP] = "object",
+	[FIELD_MILLI] = "number",
 };
 
 _Static_assert(sizeof(type_str) / sizeof(type_str[0]) == FIELD_TYPE_MAX, "a name per type");
@@ -45,15 +46,23 @@ static void write_default(const struct field *row, struct json *j)
 		else
 			json_i64(j, "default", row->def);
 		break;
+	case FIELD_MILLI:
+		if (nullable && (row->def < row->min || row->def > row->max))
+			json_null(j, "default");
+		else
+			json_milli(j, "default", (uint64_t)row->def);
+		break;
 	case FIELD_BOOL:
 	case FIELD_BOOL_LENIENT:
 		json_bool(j, "default", row->def != 0);
 		break;
 	case FIELD_LIST:
+	case FIELD_STRINGS:
 		json_open(j, "default", '[');
 		json_close(j, ']');
 		break;
 	case FIELD_OBJECT:
+	case FIELD_MAP:
 		if (nullable)
 			json_null(j, "default");
 		break;
@@ -63,6 +72,33 @@ static void write_default(const struct field *row, struct json *j)
 }
 
 static void write_members(const struct fields *table, struct json *j);
+
+static void write_words(const char *words, struct json *j)
+{
+	json_open(j, "enum", '[');
+	while (*words != '\0') {
+		size_t n = strcspn(words, " ");
+
+		json_bytes(j, NULL, words, n);
+		words += n + (words[n] == ' ');
+	}
+	json_close(j, ']');
+}
+
+/* What the elements of a list of texts, or the members of a map, are. */
+static void write_texts(struct json *j, const char *key)
+{
+	json_open(j, key, '{');
+	json_str(j, "type", "string");
+	json_close(j, '}');
+}
+
+static void write_milli_bounds(const struct field *row, struct json *j)
+{
+	json_milli(j, "minimum", (uint64_t)row->min);
+	if (row->max != FIELD_NO_MAX)
+		json_milli(j, "maximum", (uint64_t)row->max);
+}
 
 static void write_type(const struct field *row, struct json *j)
 {
@@ -87,6 +123,8 @@ static void write_row(const struct field *row, struct json *j)
 	case FIELD_STRING:
 	case FIELD_BASE64:
 		write_bounds(row, j, "minLength", "maxLength", 0);
+		if (row->words != NULL)
+			write_words(row->words, j);
 		break;
 	case FIELD_INT:
 		write_bounds(row, j, "minimum", "maximum", FIELD_NO_MIN);
@@ -94,6 +132,17 @@ static void write_row(const struct field *row, struct json *j)
 	case FIELD_LIST:
 		write_bounds(row, j, "minItems", "maxItems", 0);
 		fields_schema(row->sub, j, "items");
+		break;
+	case FIELD_STRINGS:
+		write_bounds(row, j, "minItems", "maxItems", 0);
+		write_texts(j, "items");
+		break;
+	case FIELD_MAP:
+		write_bounds(row, j, "minProperties", "maxProperties", 0);
+		write_texts(j, "additionalProperties");
+		break;
+	case FIELD_MILLI:
+		write_milli_bounds(row, j);
 		break;
 	case FIELD_OBJECT:
 		write_members(row->sub, j);
@@ -172,6 +221,7 @@ static size_t size_of(const struct field *row)
 	case FIELD_BASE64:
 		return sizeof(struct field_str);
 	case FIELD_INT:
+	case FIELD_MILLI:
 		return sizeof(int64_t);
 	case FIELD_BOOL:
 	case FIELD_BOOL_LENIENT:
@@ -179,6 +229,8 @@ static size_t size_of(const struct field *row)
 	case FIELD_OBJECT:
 		return row->sub != NULL ? row->sub->size : 0;
 	case FIELD_LIST:
+	case FIELD_STRINGS:
+	case FIELD_MAP:
 		return sizeof(struct field_list);
 	case FIELD_TYPE_MAX:
 		break;
@@ -196,6 +248,10 @@ static const char *check_bounds(const struct field *row)
 		if (row->max < 0 || row->max < row->min)
 			return "a length that cannot be";
 		break;
+	case FIELD_MILLI:
+		if (row->min < 0)
+			return "thousandths below zero";
+		/* fall through */
 	case FIELD_INT:
 		if (row->max < row->min)
 			return "a range that is empty";
@@ -203,6 +259,8 @@ static const char *check_bounds(const struct field *row)
 			return "a default that could not be given";
 		break;
 	case FIELD_LIST:
+	case FIELD_STRINGS:
+	case FIELD_MAP:
 		if (row->max < 0 || row->max < row->min || row->max > JSONR_NODES_MAX)
 			return "a number of elements that cannot be";
 		break;
@@ -236,12 +294,18 @@ static const char *check_row(const struct fields *table, const struct field *row
 		return "a sub-table where none belongs, or none where one does";
 	if (row->at + size_of(row) > table->size || row->set_at >= table->size)
 		return "a member outside the struct";
-	if ((row->set_at != 0 && (string || row->type == FIELD_LIST)) ||
-	    (row->text != NULL && !string) || (row->def != 0 && (string || container)))
+	if ((row->set_at != 0 &&
+	     (string || row->type == FIELD_LIST || row->type == FIELD_STRINGS)) ||
+	    (row->text != NULL && !string) || (row->words != NULL && row->type != FIELD_STRING) ||
+	    (row->def != 0 &&
+	     (string || container || row->type == FIELD_STRINGS || row->type == FIELD_MAP)))
 		return "a column that this type does not have";
 	if ((row->flags & FIELD_REQUIRED) != 0 && (row->flags & FIELD_ONE_OF) != 0)
 		return "a row that is required and an alternative";
 	wrong = check_bounds(row);
+	if (wrong == NULL && depth + 1 >= FIELD_PATH_MAX &&
+	    (row->type == FIELD_STRINGS || row->type == FIELD_MAP))
+		wrong = "tables too deep inside each other";
 	if (wrong != NULL || !container)
 		return wrong;
 	return check_table(row->sub, depth + (row->type == FIELD_LIST ? 2 : 1));

@@ -16,7 +16,7 @@
 
 #include "fuzz_input.h"
 
-enum { FILES_MAX = 3, PATH_MAX_ = 6, LEVEL_MAX = 9 };
+enum { FILES_MAX = 3, PATH_MAX_ = 6, LEVEL_MAX = 9, WORDS_MAX = 3, PAIRS_MAX = 2 };
 
 struct file {
 	struct field_str path, id, text;
@@ -31,7 +31,9 @@ struct request {
 	struct field_str code, input;
 	int64_t level;
 	bool level_set, lax, strict, box_set;
-	struct field_list files;
+	struct field_list files, argv, env;
+	int64_t cpus;
+	struct field_str mode;
 	struct box box;
 };
 
@@ -59,6 +61,10 @@ static const struct field rows[] = {
 	{ "strict", FIELD_BOOL, 0, 0, 0, false, AT(request, strict), .doc = "x" },
 	{ "files", FIELD_LIST, 0, 0, FILES_MAX, 0, AT(request, files), .doc = "x", .sub = &file_table },
 	{ "box", FIELD_OBJECT, 0, 0, 0, 0, AT(request, box), .doc = "x", .sub = &box_table, .set_at = AT(request, box_set) },
+	{ "argv", FIELD_STRINGS, 0, 1, WORDS_MAX, 0, AT(request, argv), .doc = "x" },
+	{ "env", FIELD_MAP, 0, 0, PAIRS_MAX, 0, AT(request, env), .doc = "x" },
+	{ "cpus", FIELD_MILLI, 0, 10, 2500, 1500, AT(request, cpus), .doc = "x" },
+	{ "mode", FIELD_STRING, 0, FIELD_NO_MIN, FIELD_NO_MAX, 0, AT(request, mode), .doc = "x", .text = "slow", .words = "slow fast" },
 };
 static const struct fields open_table = { "Request", rows, ARRAY_LEN(rows), sizeof(struct request), 0 };
 static const struct fields closed_table = { "Request", rows, ARRAY_LEN(rows), sizeof(struct request), FIELDS_CLOSED };
@@ -136,6 +142,47 @@ static bool box_is_right(const struct jsonr *d, node box)
 	       (name == NULL || name->type == JSONR_STRING) && only(d, box, &box_table);
 }
 
+static bool argv_is_right(const struct jsonr *d, node argv)
+{
+	if (argv == NULL)
+		return true;
+	if (argv->type != JSONR_ARRAY || argv->len < 1 || argv->len > WORDS_MAX)
+		return false;
+	for (node c = jsonr_first(d, argv); c != NULL; c = jsonr_next(d, c))
+		if (c->type != JSONR_STRING)
+			return false;
+	return true;
+}
+
+static bool env_is_right(const struct jsonr *d, node env)
+{
+	if (env == NULL)
+		return true;
+	if (env->type != JSONR_OBJECT || env->len > PAIRS_MAX)
+		return false;
+	for (node c = jsonr_first(d, env); c != NULL; c = jsonr_next(d, c))
+		if (c->type != JSONR_STRING)
+			return false;
+	return true;
+}
+
+/* Thousandths, or -1. Half of one more or less is the same: what lies just outside of the bounds may be taken. */
+static int64_t milli(node n)
+{
+	double v = n->type == JSONR_INT ? (double)n->integer : n->real;
+
+	if ((n->type != JSONR_INT && n->type != JSONR_REAL) || !(v > 0 && v < 3))
+		return -1;
+	v = v * 1000 + 0.5;
+	return v >= 10 && v < 2501 ? (int64_t)v : -1;
+}
+
+static bool mode_is_right(node n)
+{
+	return n == NULL || (n->type == JSONR_STRING &&
+			     (strcmp(n->string, "slow") == 0 || strcmp(n->string, "fast") == 0));
+}
+
 /* 0, 1, or -1 for neither. */
 static int lax_bool(node n)
 {
@@ -177,7 +224,28 @@ static bool is_right(const struct jsonr *d, node root)
 	       (lax == NULL || lax_bool(lax) >= 0) &&
 	       (strict == NULL || strict->type == JSONR_BOOL) &&
 	       files_are_right(d, jsonr_get(d, root, "files")) &&
-	       box_is_right(d, jsonr_get(d, root, "box"));
+	       box_is_right(d, jsonr_get(d, root, "box")) &&
+	       argv_is_right(d, jsonr_get(d, root, "argv")) &&
+	       env_is_right(d, jsonr_get(d, root, "env")) &&
+	       (jsonr_get(d, root, "cpus") == NULL || milli(jsonr_get(d, root, "cpus")) >= 0) &&
+	       mode_is_right(jsonr_get(d, root, "mode"));
+}
+
+static void check_texts(const struct jsonr *d, node root, const struct request *r)
+{
+	node argv = jsonr_get(d, root, "argv"), env = jsonr_get(d, root, "env"),
+	     cpus = jsonr_get(d, root, "cpus"), mode = jsonr_get(d, root, "mode");
+	const struct field_str *word = r->argv.v;
+	const struct field_pair *pair = r->env.v;
+
+	MUST(r->argv.n == (argv != NULL ? argv->len : 0));
+	for (node c = jsonr_first(d, argv); c != NULL; c = jsonr_next(d, c), word++)
+		MUST(same(word, c));
+	MUST(r->env.n == (env != NULL ? env->len : 0));
+	for (node c = jsonr_first(d, env); c != NULL; c = jsonr_next(d, c), pair++)
+		MUST(same(&pair->value, c) && pair->key.p == c->key && pair->key.n == c->key_len);
+	MUST(r->cpus == (cpus != NULL ? milli(cpus) : 1500));
+	MUST(same(&r->mode, mode) && r->mode.p != NULL);
 }
 
 static void check_request(const struct jsonr *d, node root, const struct request *r)
@@ -198,6 +266,7 @@ static void check_request(const struct jsonr *d, node root, const struct request
 		MUST(same(&f->path, jsonr_get(d, c, "path")) &&
 		     same(&f->id, jsonr_get(d, c, "id")) &&
 		     same(&f->text, jsonr_get(d, c, "text")));
+	check_texts(d, root, r);
 	MUST(r->box_set == (box != NULL));
 	level = jsonr_get(d, box, "level");
 	MUST(r->box.level == (level != NULL ? level->integer : 1));

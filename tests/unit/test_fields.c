@@ -877,12 +877,135 @@ TEST(fields_writes_its_schema)
 		     "`default`:[]}},`required`:[`a`],`additionalProperties`:false}");
 }
 
+/* --- texts, maps, parts of a number, words ---------------------------------------------------------------------- */
+
+struct texts {
+	struct field_list argv, env;
+	int64_t cpus;
+	bool cpus_set, env_set;
+	struct field_str mode;
+};
+
+/* clang-format off */
+static const struct field texts_rows[] = {
+	{ "argv", FIELD_STRINGS, 0, 1, 3, 0, AT(texts, argv), .doc = "words" },
+	{ "env", FIELD_MAP, FIELD_NULLABLE, 0, 2, 0, AT(texts, env), .doc = "pairs", .set_at = AT(texts, env_set) },
+	{ "cpus", FIELD_MILLI, 0, 10, 2500, 1500, AT(texts, cpus), .doc = "how many", .set_at = AT(texts, cpus_set) },
+	{ "mode", FIELD_STRING, 0, FIELD_NO_MIN, FIELD_NO_MAX, 0, AT(texts, mode), .doc = "which", .text = "slow", .words = "slow fast" },
+};
+static const struct fields texts_table = { "Texts", texts_rows, ARRAY_LEN(texts_rows), sizeof(struct texts), FIELDS_CLOSED };
+/* clang-format on */
+
+TEST(fields_reads_texts_and_maps)
+{
+	struct texts t;
+	struct body *b =
+		take(&texts_table,
+		     "{`argv`:[`a`,``,`b c`],`env`:{`K`:`v`,`L`:``},`cpus`:0.5,`mode`:`fast`}", &t);
+	const struct field_str *argv = t.argv.v;
+	const struct field_pair *env = t.env.v;
+
+	CHECK_EQ_INT(b->rc, 0);
+	CHECK_EQ_INT(t.argv.n, 3);
+	CHECK_STR(argv[0].p, "a");
+	CHECK_EQ_INT(argv[1].n, 0);
+	CHECK_STR(argv[2].p, "b c");
+	CHECK(t.env_set);
+	CHECK_EQ_INT(t.env.n, 2);
+	CHECK_STR(env[0].key.p, "K");
+	CHECK_STR(env[0].value.p, "v");
+	CHECK_STR(env[1].key.p, "L");
+	CHECK_EQ_INT(env[1].value.n, 0);
+	CHECK(t.cpus_set);
+	CHECK_EQ_INT(t.cpus, 500);
+	CHECK_STR(t.mode.p, "fast");
+	give_back(b);
+	b = take(&texts_table, "{`env`:null}", &t);
+	CHECK_EQ_INT(b->rc, 0);
+	CHECK_EQ_INT(t.argv.n + t.env.n, 0);
+	CHECK(!t.env_set && !t.cpus_set);
+	CHECK_EQ_INT(t.cpus, 1500);
+	CHECK_STR(t.mode.p, "slow");
+	give_back(b);
+}
+
+TEST(fields_reads_parts_of_a_number)
+{
+	static const struct {
+		const char *text;
+		int64_t milli; /* -1: refused */
+	} rows[] = {
+		{ "1", 1000 },    { "2.5", 2500 },  { "0.01", 10 },     { "0.0101", 10 },
+		{ "0.0106", 11 }, { "2.501", -1 },  { "0.009", -1 },    { "-1", -1 },
+		{ "1e300", -1 },  { "-1e300", -1 }, { "`1`", -1 },      { "true", -1 },
+		{ "9e18", -1 },   { "0", -1 },      { "1.9999", 2000 }, { "[1]", -1 },
+	};
+
+	for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
+		char body[64];
+		struct texts t;
+		struct body *b;
+
+		(void)snprintf(body, sizeof(body), "{`cpus`:%s}", rows[i].text);
+		b = take(&texts_table, body, &t);
+		CHECK_EQ_INT(b->rc, rows[i].milli < 0 ? -EINVAL : 0);
+		if (b->rc == 0)
+			CHECK_EQ_INT(t.cpus, rows[i].milli);
+		give_back(b);
+	}
+}
+
+TEST(fields_answer_to_texts_and_maps)
+{
+	static const struct {
+		const char *body, *field, *message;
+	} rows[] = {
+		{ "{`argv`:`a`}", "argv", "'argv' must be a list" },
+		{ "{`argv`:[]}", "argv", "'argv' must have at least 1 element" },
+		{ "{`argv`:[`a`,`b`,`c`,`d`]}", "argv", "'argv' must have at most 3 elements" },
+		{ "{`argv`:[`a`,1]}", "argv[1]", "'argv[1]' must be a string" },
+		{ "{`env`:[]}", "env", "'env' must be an object" },
+		{ "{`env`:{`a`:`1`,`b`:`2`,`c`:`3`}}", "env",
+		  "'env' must have at most 2 elements" },
+		{ "{`env`:{`a`:null}}", "env.a", "'env.a' must be a string" },
+		{ "{`cpus`:`1`}", "cpus", "'cpus' must be a number" },
+		{ "{`cpus`:9}", "cpus", "'cpus' must be at most 2.5" },
+		{ "{`cpus`:0}", "cpus", "'cpus' must be at least 0.01" },
+		{ "{`mode`:`fas`}", "mode", "'mode' must be 'slow' or 'fast'" },
+		{ "{`mode`:``}", "mode", "'mode' must be 'slow' or 'fast'" },
+		{ "{`mode`:`slow fast`}", "mode", "'mode' must be 'slow' or 'fast'" },
+	};
+
+	for (size_t i = 0; i < ARRAY_LEN(rows); i++)
+		check_own(&texts_table, rows[i].body, "invalid_field", rows[i].field,
+			  rows[i].message);
+	check_fastapi(&texts_table, "{`cpus`:9}",
+		      "{`type`:`less_than_equal`,`loc`:[`body`,`cpus`],"
+		      "`msg`:`Input should be less than or equal to 2.5`,`input`:9,"
+		      "`ctx`:{`le`:2.500}}");
+}
+
+TEST(fields_writes_the_schema_of_texts_and_maps)
+{
+	check_schema(&texts_table,
+		     "{`type`:`object`,`title`:`Texts`,`properties`:{"
+		     "`argv`:{`type`:`array`,`description`:`words`,`minItems`:1,`maxItems`:3,"
+		     "`items`:{`type`:`string`},`default`:[]},"
+		     "`env`:{`type`:[`object`,`null`],`description`:`pairs`,`maxProperties`:2,"
+		     "`additionalProperties`:{`type`:`string`},`default`:null},"
+		     "`cpus`:{`type`:`number`,`description`:`how many`,`minimum`:0.010,"
+		     "`maximum`:2.500,`default`:1.500},"
+		     "`mode`:{`type`:`string`,`description`:`which`,`enum`:[`slow`,`fast`],"
+		     "`default`:`slow`}},`additionalProperties`:false}");
+}
+
 /* --- the tables themselves ------------------------------------------------------------------------------------- */
 
 TEST(fields_tables_of_this_file_are_right)
 {
 	CHECK_STR(fields_check(&request_table), NULL);
 	CHECK_STR(fields_check(&closed_table), NULL);
+	CHECK_STR(fields_check(&texts_table), NULL);
 }
 
 static const struct field leaf_row = { "x", FIELD_INT, 0, 0, 1, 0, 0, .doc = "x" };
@@ -929,6 +1052,12 @@ TEST(fields_check_sees_what_is_wrong_with_a_table)
 		{ "length", { "y", FIELD_STRING, 0, 5, 4, 0, 0, .doc = "x" } },
 		{ "elements",
 		  { "y", FIELD_LIST, 0, 0, FIELD_NO_MAX, 0, 0, .doc = "x", .sub = &leaf } },
+		{ "elements", { "y", FIELD_STRINGS, 0, 3, 2, 0, 0, .doc = "x" } },
+		{ "elements", { "y", FIELD_MAP, 0, 0, FIELD_NO_MAX, 0, 0, .doc = "x" } },
+		{ "below zero", { "y", FIELD_MILLI, 0, -1, 9, 0, 0, .doc = "x" } },
+		{ "column", { "y", FIELD_STRINGS, 0, 0, 9, 0, 0, .doc = "x", .set_at = 8 } },
+		{ "column", { "y", FIELD_MAP, 0, 0, 9, 1, 0, .doc = "x" } },
+		{ "column", { "y", FIELD_INT, 0, 0, 9, 1, 0, .doc = "x", .words = "a" } },
 		{ "bounds", { "y", FIELD_BOOL, 0, 0, 1, 0, 0, .doc = "x" } },
 		{ "sub-table", { "y", FIELD_LIST, 0, 0, 9, 0, 0, .doc = "x" } },
 		{ "sub-table", { "y", FIELD_INT, 0, 0, 9, 0, 0, .doc = "x", .sub = &leaf } },
