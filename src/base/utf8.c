@@ -58,6 +58,19 @@ size_t utf8_bad(const unsigned char *p, size_t n)
 	return i;
 }
 
+size_t utf8_unfinished(const unsigned char *p, size_t n)
+{
+	for (size_t back = 1; back <= 3 && back <= n; back++) {
+		unsigned char c = p[n - back];
+		size_t need = c > 0xf4 ? 0 : c >= 0xf0 ? 4 : c >= 0xe0 ? 3 : c >= 0xc2 ? 2 : 0;
+
+		if ((c & 0xc0) == 0x80)
+			continue;
+		return need > back && utf8_bad(p + n - back, back) == back ? back : 0;
+	}
+	return 0;
+}
+
 bool utf8_is_tricky(uint32_t c)
 {
 	static const struct {

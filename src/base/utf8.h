@@ -14,6 +14,9 @@ size_t utf8_next(const unsigned char *p, size_t n, uint32_t *ret);
  * beginning of a character, or one byte. */
 size_t utf8_bad(const unsigned char *p, size_t n);
 
+/* How many bytes at the end of p are the beginning of a character whose rest is still to come: 3 at most. */
+size_t utf8_unfinished(const unsigned char *p, size_t n);
+
 /* Control characters, also those of 8-bit terminals, and what changes the direction or the look of
  * the text around it: nothing that a person should be shown as it is. */
 bool utf8_is_tricky(uint32_t c);

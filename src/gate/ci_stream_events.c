@@ -13,20 +13,6 @@
 #include <stdio.h>
 #include <string.h>
 
-/* How many bytes at the end of p are the beginning of a character that has not come whole. */
-static size_t unfinished(const unsigned char *p, size_t n)
-{
-	for (size_t back = 1; back <= CARRY_MAX && back <= n; back++) {
-		unsigned char c = p[n - back];
-		size_t need = c > 0xf4 ? 0 : c >= 0xf0 ? 4 : c >= 0xe0 ? 3 : c >= 0xc2 ? 2 : 0;
-
-		if ((c & 0xc0) == 0x80)
-			continue;
-		return need > back && utf8_bad(p + n - back, back) == back ? back : 0;
-	}
-	return 0;
-}
-
 static void put_id(struct json *j, const struct ci_stream *s, uint64_t number)
 {
 	char text[64];
@@ -86,7 +72,7 @@ void stream_send_output(struct ci_stream *s, uint64_t number, unsigned int strea
 		p = joined;
 		n += c->n;
 	}
-	rest = unfinished(p, n);
+	rest = utf8_unfinished(p, n);
 	c->n = rest;
 	(void)memcpy(c->p, p + n - rest, rest);
 	if (n > rest) {
