@@ -104,8 +104,12 @@ static int handle_hello(struct init *in, const struct frame *f)
 		return -EPROTO;
 	in->gate_hello = true;
 	for (unsigned int i = 0; i < JOBS_MAX; i++)
-		if (in->jobs[i].state == JOB_RUNNING && in->jobs[i].in_buf != NULL)
+		if (in->jobs[i].state == JOB_RUNNING && in->jobs[i].in_buf != NULL) {
+			/* A gate that took over goes on where the last one stopped: behind what was received. */
+			reply_put(in, FRAME_INPUT_ACK, in->jobs[i].id, in->jobs[i].in_received,
+				  NULL, 0);
 			conn_input_ack(in, &in->jobs[i]);
+		}
 	return 0;
 }
 

@@ -282,6 +282,8 @@ static void handle_refused(struct gjob *j, const struct frame *f)
 	msg_in_init(&in, f->payload, f->len);
 	error = (int)msg_get_u32(&in);
 	(void)msg_get_str(&in, why, sizeof(why));
+	if (j->adopted && (error == ESRCH || error == EINVAL || error == ENOTTY))
+		return; /* the same, of a job whose start another gate saw */
 	unlink_job(j);
 	j->ops->failed(j->arg, error, why);
 }
@@ -341,6 +343,8 @@ static void handle(struct gbox *b, const struct frame *f)
 			handle_exit(b, j, f);
 		break;
 	case FRAME_INPUT_ACK:
+		if (j->adopted && f->number > j->in_sent) /* what the other gate had sent */
+			j->in_sent = f->number;
 		if (f->number > j->in_sent) {
 			broke(b, "input taken that was never sent");
 			break;

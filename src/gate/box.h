@@ -81,6 +81,7 @@ struct gjob {
 	uint64_t last; /* highest number that was seen: what init repeats is passed over */
 	uint64_t in_sent, in_taken;
 	bool in_open, started, told_end;
+	bool adopted;   /* another gate has started it, and sent it input */
 	const char *in; /* input that lies in memory */
 	size_t in_len;
 };

@@ -29,7 +29,8 @@ enum job_flags {
 		<< 3, /* has a channel on descriptor 3 and waits there for GO; its time counts from GO */
 	JOB_THAW = 1u << 4, /* goes on from the box's image; argv[0] is only its name */
 	JOB_KIT = 1u << 5,  /* has the image, freeze and the kernel on descriptors 4, 5 and 6 */
-	JOB_FLAGS_ALL = (1u << 6) - 1,
+	JOB_KEEP = 1u << 7, /* never waits for a reader: what it prints is kept up to output_max */
+	JOB_FLAGS_ALL = (1u << 8) - 1,
 };
 
 /* Packets on the channel of a held job start with this header: u8 type, u8 flags, u16 0, u32 0, u64 cell. */
