@@ -66,7 +66,7 @@ def arguments(options):
     for name, value in options.items():
         flag = "--" + name.replace("_", "-")
         for one in value if isinstance(value, (list, tuple)) else [value]:
-            words += [flag] if one is True else [flag, str(one)]
+            words += [flag] if one is True else [f"{flag}={one}"]
     return words
 
 
