@@ -1,0 +1,423 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "gate/run.h"
+
+#include "base/base64.h"
+#include "base/own.h"
+#include "base/utf8.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { FIRST_MARKS = 8 };
+
+static const char *const names[] = {
+#define EVENT(id, name) name,
+#include "gate/run_events.tbl"
+#undef EVENT
+};
+
+const char *run_event_str(enum run_event e)
+{
+	return names[e];
+}
+
+void run_init(struct run *run, struct loop *loop, struct runs *all, const char *what, size_t max,
+	      const struct run_ops *ops, void *arg)
+{
+	*run = (struct run){ .loop = loop,
+			     .all = all,
+			     .what = what,
+			     .ops = ops,
+			     .arg = arg,
+			     .began_us = loop->now_us };
+	buf_init(&run->out[0], max);
+	buf_init(&run->out[1], max);
+	buf_init(&run->other, RUN_OTHER_MAX);
+}
+
+/* --- what it holds ------------------------------------------------------------------------------ */
+
+size_t run_bytes(const struct run *run)
+{
+	return run->out[0].cap + run->out[1].cap + run->other.cap + run->cap * sizeof(*run->marks);
+}
+
+static void count(struct run *run)
+{
+	size_t now = run_bytes(run);
+
+	run->all->bytes += now - run->counted;
+	run->counted = now;
+}
+
+/* Whether there is room for n bytes more. */
+static bool has_room(const struct run *run, size_t n)
+{
+	const struct runs *all = run->all;
+
+	while (all->bytes + n > all->max)
+		if (all->evict == NULL || !all->evict(all->arg))
+			return false;
+	return true;
+}
+
+static void finish_done(struct run *run)
+{
+	run->telling = false;
+	if (run->gone != NULL)
+		run->gone(run->gone_arg);
+}
+
+static void on_last(void *arg)
+{
+	finish_done(arg);
+}
+
+static void drop_all(struct run *run)
+{
+	buf_done(&run->out[0]);
+	buf_done(&run->out[1]);
+	buf_done(&run->other);
+	free(run->marks);
+	run->marks = NULL;
+	run->first = run->nmarks = run->cap = 0;
+	count(run);
+}
+
+void run_done(struct run *run, void (*fn)(void *arg), void *arg)
+{
+	drop_all(run);
+	run->dead = true;
+	run->gone = fn;
+	run->gone_arg = arg;
+	if (!run->telling) /* else on_tell() goes on from here */
+		loop_defer(run->loop, &run->last, on_last, run);
+}
+
+/* Room for one mark more; the older half goes when there are too many. */
+static int reserve_mark(struct run *run)
+{
+	size_t held = run->nmarks - run->first, cap;
+	struct run_mark *p;
+
+	if (run->nmarks < run->cap)
+		return 0;
+	if (held >= RUN_MARKS_MAX)
+		run->first += RUN_MARKS_MAX / 2;
+	if (run->first > 0) {
+		run->nmarks -= run->first;
+		(void)memmove(run->marks, run->marks + run->first,
+			      run->nmarks * sizeof(*run->marks));
+		run->first = 0;
+		return 0;
+	}
+	cap = run->cap > 0 ? run->cap * 2 : FIRST_MARKS;
+	p = has_room(run, cap * sizeof(*p)) ? realloc(run->marks, cap * sizeof(*p)) : NULL;
+	if (p == NULL)
+		return -ENOMEM;
+	run->marks = p;
+	run->cap = cap;
+	return 0;
+}
+
+static void put_mark(struct run *run, uint64_t seq, enum run_event e, size_t at, size_t n,
+		     bool open)
+{
+	run->seq = seq != 0 ? seq : run->seq + 1;
+	if (reserve_mark(run) == 0)
+		run->marks[run->nmarks++] = (struct run_mark){
+			.seq = run->seq,
+			.at = at,
+			.n = (uint32_t)n,
+			.t_ms = (uint32_t)((run->loop->now_us - run->began_us) / 1000),
+			.event = (uint8_t)e,
+			.open = open
+		};
+	count(run);
+	run_tell(run);
+}
+
+/* --- writing -------------------------------------------------------------------------------------- */
+
+/* Of a text all but what is not whole yet. */
+static size_t covered(const struct run *run, unsigned int i)
+{
+	const struct buf *b = &run->out[i];
+	size_t n = buf_len(b), fresh = n - run->taken[i];
+
+	if (fresh == 0 || run->base64)
+		return n;
+	return n - utf8_unfinished((const unsigned char *)buf_head(b) + run->taken[i], fresh);
+}
+
+void run_output(struct run *run, uint64_t seq, unsigned int stream, const void *p, size_t n)
+{
+	unsigned int i = stream - 1;
+	struct buf *b = &run->out[i];
+	size_t room = buf_room(b), end, at = run->taken[i];
+
+	if (run->ended)
+		return;
+	if (n > room) {
+		n = room;
+		run->cut[i] = true;
+	}
+	/* Growing takes the old and the new piece at once, for a moment. */
+	if (n > 0 &&
+	    ((b->cap - b->end < n && !has_room(run, n + buf_len(b))) || buf_put(b, p, n) < 0))
+		run->cut[i] = true;
+	end = covered(run, i);
+	run->taken[i] = end;
+	put_mark(run, seq, i == 0 ? RUN_STDOUT : RUN_STDERR, at, end - at, end < buf_len(b));
+}
+
+void run_event(struct run *run, uint64_t seq, enum run_event e, const char *members, size_t n)
+{
+	size_t at = buf_len(&run->other);
+
+	if (run->ended)
+		return;
+	if (n > 0 && (!has_room(run, n) || buf_put(&run->other, members, n) < 0)) {
+		run->seq = seq != 0 ? seq : run->seq + 1; /* a gap, then */
+		run_tell(run);
+		return;
+	}
+	put_mark(run, seq, e, at, n, false);
+}
+
+void run_end(struct run *run, uint64_t seq)
+{
+	struct json j;
+
+	if (run->ended)
+		return;
+	/* Half a character that stays one. */
+	for (unsigned int i = 0; i < 2; i++) {
+		size_t at = run->taken[i], end = buf_len(&run->out[i]);
+
+		run->taken[i] = end;
+		if (at < end) {
+			put_mark(run, seq, i == 0 ? RUN_STDOUT : RUN_STDERR, at, end - at, false);
+			seq = 0;
+		}
+	}
+	json_init(&j);
+	run_answer(run, &j, false);
+	/* Without its braces, as other events have it. */
+	if (!j.failed && j.len > 2)
+		run_event(run, seq, RUN_END, j.buf + 1, j.len - 2);
+	json_done(&j);
+	run->ended = true;
+	run_tell(run);
+}
+
+void run_forget(struct run *run)
+{
+	struct run_mark last = { 0 };
+	char *text = NULL;
+
+	if (run->nmarks > run->first)
+		last = run->marks[run->nmarks - 1];
+	if (last.event == RUN_END && run->ended)
+		text = malloc(last.n);
+	if (text != NULL)
+		(void)memcpy(text, buf_head(&run->other) + last.at, last.n);
+	for (unsigned int i = 0; i < 2; i++)
+		run->cut[i] = run->cut[i] || buf_len(&run->out[i]) > 0;
+	drop_all(run);
+	run->taken[0] = run->taken[1] = 0;
+	if (text != NULL && buf_put(&run->other, text, last.n) == 0) {
+		last.at = 0;
+		if (reserve_mark(run) == 0)
+			run->marks[run->nmarks++] = last;
+	}
+	free(text);
+	count(run);
+}
+
+uint64_t run_behind(const struct run *run, size_t keep, size_t each)
+{
+	size_t sum = 0;
+
+	for (size_t i = run->nmarks; i > run->first; i--) {
+		const struct run_mark *m = &run->marks[i - 1];
+
+		if (sum >= keep && !m->open)
+			return m->seq;
+		sum += m->n + each;
+	}
+	return 0;
+}
+
+/* --- answers ---------------------------------------------------------------------------------------- */
+
+/* Bytes as the client wants them: text, or base64. */
+static void put_bytes(struct json *j, const char *key, bool base64, const void *p, size_t n)
+{
+	char *text;
+
+	if (!base64) {
+		json_bytes(j, key, p, n);
+		return;
+	}
+	text = malloc(BASE64_TEXT_LEN(n) + 1);
+	if (text == NULL)
+		j->failed = true;
+	else
+		json_bytes(j, key, text, base64_encode(p, n, text));
+	free(text);
+}
+
+static void put_out(struct json *j, const char *key, const struct run *run, unsigned int i)
+{
+	const struct buf *b = &run->out[i];
+
+	put_bytes(j, key, run->base64, buf_len(b) > 0 ? buf_head(b) : "", buf_len(b));
+}
+
+void run_answer(const struct run *run, struct json *j, bool output)
+{
+	json_open(j, NULL, '{');
+	run->ops->put(run->arg, j);
+	if (output) {
+		put_out(j, "stdout", run, 0);
+		put_out(j, "stderr", run, 1);
+		if (run->ops->put_output != NULL)
+			run->ops->put_output(run->arg, j);
+	}
+	json_open(j, "truncated", '{');
+	json_bool(j, "stdout", run->cut[0]);
+	json_bool(j, "stderr", run->cut[1]);
+	json_close(j, '}');
+	json_close(j, '}');
+}
+
+/* --- reading ------------------------------------------------------------------------------------------ */
+
+static void on_tell(void *arg)
+{
+	struct run *run = arg;
+	struct run_reader *rd = run->readers;
+
+	/* From the front again after each: whoever was called may have changed the list. */
+	while (rd != NULL && !run->dead) {
+		if (!rd->news) {
+			rd = rd->next;
+			continue;
+		}
+		rd->news = false;
+		rd->more(rd);
+		rd = run->readers;
+	}
+	run->telling = false;
+	if (run->dead)
+		finish_done(run);
+}
+
+void run_tell(struct run *run)
+{
+	bool any = false;
+
+	for (struct run_reader *rd = run->readers; rd != NULL; rd = rd->next)
+		any = rd->news = true;
+	if (!any || run->telling)
+		return;
+	run->telling = true;
+	loop_defer(run->loop, &run->tell, on_tell, run);
+}
+
+void run_attach(struct run *run, struct run_reader *rd, uint64_t after,
+		void (*more)(struct run_reader *rd))
+{
+	*rd = (struct run_reader){ .run = run, .next = run->readers, .after = after, .more = more };
+	if (rd->next != NULL)
+		rd->next->prev = rd;
+	run->readers = rd;
+	run_tell(run);
+}
+
+void run_detach(struct run_reader *rd)
+{
+	struct run *run = rd->run;
+
+	if (run == NULL)
+		return;
+	rd->run = NULL;
+	if (rd->prev != NULL)
+		rd->prev->next = rd->next;
+	else
+		run->readers = rd->next;
+	if (rd->next != NULL)
+		rd->next->prev = rd->prev;
+	if (run->readers == NULL && run->ops->alone != NULL)
+		run->ops->alone(run->arg);
+}
+
+/* The first mark behind a number. */
+static const struct run_mark *find(const struct run *run, uint64_t after)
+{
+	size_t low = run->first, high = run->nmarks;
+
+	while (low < high) {
+		size_t middle = low + (high - low) / 2;
+
+		if (run->marks[middle].seq > after)
+			high = middle;
+		else
+			low = middle + 1;
+	}
+	return low < run->nmarks ? &run->marks[low] : NULL;
+}
+
+static void open_event(struct json *j, const struct run *run, uint64_t seq, uint32_t t_ms)
+{
+	json_restart(j);
+	json_open(j, NULL, '{');
+	json_str(j, run->what, run->id);
+	json_u64(j, "seq", seq);
+	json_u64(j, "t_ms", t_ms);
+}
+
+static void put_event(struct json *j, const struct run *run, const struct run_mark *m)
+{
+	open_event(j, run, m->seq, m->t_ms);
+	if (m->event == RUN_STDOUT || m->event == RUN_STDERR) {
+		const struct buf *b = &run->out[m->event == RUN_STDOUT ? 0 : 1];
+
+		put_bytes(j, "data", run->base64, m->n > 0 ? buf_head(b) + m->at : "", m->n);
+	} else if (m->n > 0) {
+		json_raw(j, ",", 1);
+		json_raw(j, buf_head(&run->other) + m->at, m->n);
+	}
+	json_close(j, '}');
+}
+
+static void put_gap(struct json *j, const struct run *run, uint64_t from, uint64_t to,
+		    uint32_t t_ms)
+{
+	open_event(j, run, to, t_ms);
+	json_u64(j, "from", from);
+	json_u64(j, "to", to);
+	json_close(j, '}');
+}
+
+bool run_read(struct run_reader *rd, struct json *j, struct run_told *ret)
+{
+	const struct run *run = rd->run;
+	const struct run_mark *m = find(run, rd->after);
+	uint64_t next = m != NULL ? m->seq : run->seq + 1;
+
+	if (rd->after >= run->seq)
+		return false;
+	if (m == NULL || next > rd->after + 1) {
+		*ret = (struct run_told){ RUN_GAP, next - 1 };
+		put_gap(j, run, rd->after + 1, next - 1, m != NULL ? m->t_ms : 0);
+	} else {
+		*ret = (struct run_told){ (enum run_event)m->event, m->seq };
+		put_event(j, run, m);
+	}
+	if (!j->failed)
+		rd->after = ret->seq;
+	return true;
+}

@@ -1,0 +1,148 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The log of a run: what a program says, in numbered events, held for whoever asks.
+ *
+ * A run has one of these, be it a command or anything else with an output. Bytes of stdout and stderr are kept as they
+ * came, up to a limit each; an event is a mark that says which of them it covers, so the same bytes serve the answer
+ * in one piece and every reader, and a reader is a place in the log and nothing more: a slow one costs no memory.
+ * An event ends with a whole character; what is left of one begins the next event of its stream.
+ *
+ * Numbers are given by who writes, and grow. What a reader wants and is not held any more it is told as a gap. Readers
+ * hear of news at the end of the turn, so that many small writes become few sends, and whoever writes need not fear
+ * what a reader does.
+ */
+#pragma once
+
+#include "base/json.h"
+#include "gate/buf.h"
+#include "gate/loop.h"
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+enum run_event {
+#define EVENT(id, name) RUN_##id,
+#include "gate/run_events.tbl"
+#undef EVENT
+	RUN_EVENT_MAX
+};
+
+enum {
+	RUN_ID = 27,
+	RUN_MARKS_MAX = 65536, /* events of a run; the older ones become a gap */
+	RUN_OTHER_MAX = 16 * 1024 * 1024,
+};
+
+struct run_mark {
+	uint64_t seq;
+	size_t at; /* its first byte, of all that its stream ever had */
+	uint32_t n, t_ms;
+	uint8_t event;
+	bool open; /* the last character of its stream has not come whole */
+};
+
+/* What all runs of a gate hold together. */
+struct runs {
+	size_t bytes, max;
+	/* Too much: let go of something. false: there is nothing. */
+	bool (*evict)(void *arg);
+	void *arg;
+};
+
+struct run_ops {
+	/* The members of the answer but those of its output. */
+	void (*put)(void *arg, struct json *j);
+	/* Members that are output besides stdout, stderr and truncated; may be NULL. */
+	void (*put_output)(void *arg, struct json *j);
+	/* A client was given the answer, or all events; may be NULL. */
+	void (*told)(void *arg);
+	/* The last reader has left; may be NULL. */
+	void (*alone)(void *arg);
+};
+
+struct run_reader;
+
+struct run {
+	struct loop *loop;
+	struct runs *all;
+	const char *what; /* the key under which events have the id: "command" */
+	char id[RUN_ID];
+	const struct run_ops *ops;
+	void *arg;
+	struct run_mark *marks; /* [first, nmarks) are held */
+	size_t first, nmarks, cap;
+	struct buf out[2], other;
+	size_t taken[2]; /* bytes that events cover */
+	size_t counted;  /* towards `all` */
+	bool base64;
+	bool cut[2]; /* something of it is missing */
+	bool ended;
+	uint64_t seq;      /* of the last event */
+	uint64_t began_us; /* t_ms count from here */
+	struct run_reader *readers;
+	bool telling, dead;
+	struct deferred tell, last;
+	void (*gone)(void *arg);
+	void *gone_arg;
+};
+
+/* Somebody who follows a run. Part of a larger struct. */
+struct run_reader {
+	struct run *run; /* NULL: not attached */
+	struct run_reader *prev, *next;
+	uint64_t after; /* the last event that it has */
+	bool news;
+	void (*more)(struct run_reader *rd); /* there is something to read, or the run has ended */
+};
+
+/* An event as it is told. */
+struct run_told {
+	enum run_event event;
+	uint64_t seq; /* of a gap: its last */
+};
+
+const char *run_event_str(enum run_event e);
+
+/* Begin; `max` bytes of each stream are kept. The id is the caller's to fill in. */
+void run_init(struct run *run, struct loop *loop, struct runs *all, const char *what, size_t max,
+	      const struct run_ops *ops, void *arg);
+/* Let go of everything. No reader is left; fn is called when nobody can be looking any more. */
+void run_done(struct run *run, void (*fn)(void *arg), void *arg);
+
+/* Output: stream 1 or 2. seq 0: the next number. What is over the limit, or finds no memory, is marked as cut. */
+void run_output(struct run *run, uint64_t seq, unsigned int stream, const void *p, size_t n);
+/* Another event: members of a JSON object, without its braces. */
+void run_event(struct run *run, uint64_t seq, enum run_event e, const char *members, size_t n);
+/* The last event. */
+void run_end(struct run *run, uint64_t seq);
+/* Readers should look again. */
+void run_tell(struct run *run);
+/* Drop all that it printed and all events but the last: its answer then has no output. */
+void run_forget(struct run *run);
+
+/* The highest number after which at least `keep` bytes come, where an event counts its bytes and `each` more, and at
+ * which no character is open; 0: none. Up to there init can let go of its frames: that much is lost with this gate. */
+uint64_t run_behind(const struct run *run, size_t keep, size_t each);
+/* Bytes held. */
+size_t run_bytes(const struct run *run);
+
+/* The whole answer, or without its output. */
+void run_answer(const struct run *run, struct json *j, bool output);
+
+/* Follow from behind this number. */
+void run_attach(struct run *run, struct run_reader *rd, uint64_t after,
+		void (*more)(struct run_reader *rd));
+void run_detach(struct run_reader *rd);
+/* The next event as a JSON object behind what is in j. false: there is none for now. If j failed the place stays. */
+bool run_read(struct run_reader *rd, struct json *j, struct run_told *ret);
+
+/* --- run_events.c --- */
+
+struct req;
+
+/* Answer a request with the events behind `after`, until the last one. left() (may be NULL) is called when the client
+ * leaves before that. */
+void run_stream(struct run *run, struct req *r, uint64_t after, void (*left)(void *arg), void *arg);
+/* The last event that a client has: Last-Event-ID, else ?after=, else 0. 0, or -1: answered. */
+int run_after(struct req *r, uint64_t *ret);
