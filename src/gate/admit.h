@@ -18,6 +18,8 @@ enum operation {
 	OPERATION_STREAM,
 	OPERATION_SESSION,
 	OPERATION_BASH,
+	OPERATION_BOX,
+	OPERATION_COMMAND, /* counted; has no slot: its box bounds it */
 	OPERATION_MAX
 };
 

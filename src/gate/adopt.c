@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 /* After a gate that died: what boxes are there, and what they are for. */
-#include "gate/ci.h"
+#include "gate/boxes.h"
 #include "gate/record.h"
 
 #include <stdio.h>
@@ -15,6 +15,8 @@ static void take_over(struct gate *g, const struct box_info *info, const uint8_t
 		r = ci_session_adopt(g, info, record, n);
 	else if (n > 0 && record[0] == RECORD_ONESHOT)
 		r = ci_stream_adopt(g, info, record, n);
+	else if (n > 0 && record[0] == RECORD_BOX)
+		r = abox_adopt(g, info, record, n);
 	if (r < 0) /* of no use to anybody */
 		(void)keeper_ask_box(&g->keeper, OP_BOX_END, info->box, NULL, NULL);
 }

@@ -246,8 +246,7 @@ void ci_strings_free(struct ci_strings *s)
 	}
 }
 
-/* "./a//b/" to "a/b". What is wrong with it, or NULL. */
-static const char *plain_path(const char *from, char *to)
+const char *ci_plain_path(const char *from, char *to)
 {
 	char *out = to;
 
@@ -313,7 +312,7 @@ int ci_stage(struct req *r, const struct field_list *list, bool session, struct 
 			ci_detail(r, 503, "out of memory");
 			return -1;
 		}
-		wrong = plain_path(in[i].path.p, path);
+		wrong = ci_plain_path(in[i].path.p, path);
 		if (wrong == NULL && !session && strcmp(path, "__main__.py") == 0)
 			wrong = "File path '__main__.py' is reserved for the execution entrypoint.";
 		if (wrong != NULL) {

@@ -64,6 +64,8 @@ struct ci_strings {
 int ci_stage(struct req *r, const struct field_list *list, bool session, struct stage_file *files,
 	     size_t *n, struct ci_strings **strings);
 void ci_strings_free(struct ci_strings *s);
+/* "./a//b/" to "a/b"; `to` has room for all of it. What is wrong with it, or NULL. */
+const char *ci_plain_path(const char *from, char *to);
 /* A string of n bytes that belongs to the chain, or NULL. */
 char *ci_string(struct ci_strings **chain, size_t n);
 

@@ -10,6 +10,7 @@
 #include "gate/loop.h"
 #include "gate/metrics.h"
 #include "gate/pool.h"
+#include "gate/run.h"
 #include "gate/store_link.h"
 #include "gate/trial.h"
 #include "gate/warm.h"
@@ -65,6 +66,9 @@ struct audit_refused {
 struct gbox;
 struct ci_stream;
 struct session;
+struct abox;
+struct tomb;
+struct idem;
 
 struct gate {
 	struct loop loop;
@@ -86,6 +90,13 @@ struct gate {
 	struct ci_stream *streams;
 	struct session *sessions;
 	unsigned int nsessions;
+	struct abox *aboxes; /* of the own API, the youngest first */
+	unsigned int naboxes;
+	struct tomb *tombs; /* boxes that have ended, the last one first */
+	struct idem *idems; /* answers to be given again, the last one first */
+	unsigned int ntombs, nidems;
+	struct runs runs;
+	char node[5]; /* of ids */
 
 	struct admit admit;
 	struct metrics metrics;

@@ -11,6 +11,7 @@
 #include "base/str.h"
 #include "gate/box.h"
 #include "gate/gate.h"
+#include "gate/own.h"
 #include "gate/tls.h"
 #include "store/role.h"
 #include "wire/msg.h"
@@ -306,6 +307,7 @@ static int start(struct gate *g, uint32_t uid, uint32_t gid, struct err *e)
 	r = loop_init(&g->loop);
 	if (r < 0)
 		return err_set(e, ERR_SYS, -r, "make the event loop");
+	own_node(g);
 	g->loop.each_turn = each_turn;
 	g->loop.arg = g;
 	if (start_tls(g, GATE_CERT_FD, GATE_KEY_FD, e) < 0 || auth_start(g, e) < 0 ||

@@ -32,7 +32,7 @@ _Static_assert(ARRAY_LEN(box_bounds) == BUCKETS, "a bound for every bucket");
 static const char *const reject_str[] = { "concurrency_limit", "quota_exceeded", "unschedulable" };
 static const int reject_status[] = { 429, 503, 503 };
 static const char *const outcome_str[] = { "ok", "timed_out", "error" };
-static const char *const adopted_str[] = { "session", "run" };
+static const char *const adopted_str[] = { "session", "run", "box" };
 _Static_assert(ARRAY_LEN(adopted_str) == ADOPTED_MAX, "a name for all that is taken over");
 
 static void observe(struct histogram *h, unsigned int bucket, uint64_t us)

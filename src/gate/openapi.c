@@ -31,6 +31,8 @@ struct member {
 	const char *doc;
 };
 
+#define COMMAND_STATUSES "running ok error timeout interrupted oom crashed cancelled"
+
 /* clang-format off */
 static const struct member members[] = {
 	{ "Health", "status", "string", 0, "ok error", "whether boxes can be made" },
@@ -83,6 +85,94 @@ static const struct member members[] = {
 	{ "BashResponse", "timed_out", "boolean", 0, NULL, "whether time was up" },
 	{ "BashResponse", "duration_ms", "integer", 0, NULL, "how long it took" },
 
+	{ "LimitValues", "memory_bytes", "integer", 0, NULL, "memory of all its processes together" },
+	{ "LimitValues", "cpus", "number", 0, NULL, "share of the processors" },
+	{ "LimitValues", "cpu_seconds", "integer", 0, NULL, "processor time of one process; 0: any" },
+	{ "LimitValues", "processes", "integer", 0, NULL, "processes and threads at once" },
+	{ "LimitValues", "output_bytes", "integer", 0, NULL, "bytes kept of each of stdout and stderr of a command" },
+	{ "LimitValues", "file_bytes", "integer", 0, NULL, "size of one file; 0: that of the workspace" },
+	{ "LimitValues", "workspace_bytes", "integer", 0, NULL, "bytes in /workspace" },
+	{ "LimitValues", "workspace_inodes", "integer", 0, NULL, "files and directories in /workspace" },
+	{ "LimitValues", "open_files", "integer", 0, NULL, "open descriptors of one process" },
+	{ "LimitValues", "scratch_bytes", "integer", 0, NULL, "bytes in /tmp and the home directory together" },
+	{ "LimitValues", "shm_bytes", "integer", 0, NULL, "bytes in /dev/shm" },
+	{ "Network", "policy", "string", 0, "none allow open", "what it may reach" },
+	{ "Network", "rules", "string", MEMBER_LIST, NULL, "with policy allow" },
+	{ "FigureValues", "wall_ms", "integer", 0, NULL, "since it was made" },
+	{ "FigureValues", "cpu_ms", "integer null", 0, NULL, "of all its processes" },
+	{ "FigureValues", "peak_memory_bytes", "integer null", 0, NULL, "of all its processes" },
+	{ "FigureValues", "oom_kills", "integer null", 0, NULL, "processes that were ended for want of memory" },
+	{ "Box", "id", "string", 0, NULL, "for the other calls" },
+	{ "Box", "name", "string null", 0, NULL, "as it was named" },
+	{ "Box", "state", "string", 0, "creating ready busy paused ending", "busy: a command runs" },
+	{ "Box", "environment", "string", 0, NULL, "the programs that it sees" },
+	{ "Box", "backend", "string", 0, NULL, "how it is made" },
+	{ "Box", "layers", "string", MEMBER_LIST, NULL, "isolation that it has" },
+	{ "Box", "limits", "LimitValues", 0, NULL, "what it may use" },
+	{ "Box", "network", "Network", 0, NULL, "what it may reach" },
+	{ "Box", "metadata", "object", 0, NULL, "yours" },
+	{ "Box", "ttl_seconds", "integer", 0, NULL, "how long it lives, from when that was said" },
+	{ "Box", "idle_seconds", "integer", 0, NULL, "how long it lives without a command; 0: as long as it may" },
+	{ "Box", "created_at", "string", 0, NULL, "when it was made, RFC 3339" },
+	{ "Box", "expires_at", "string", 0, NULL, "when it ends at the latest, RFC 3339" },
+	{ "Box", "figures", "FigureValues?", MEMBER_OPTIONAL, NULL, "what it has used; when one box is asked for" },
+	{ "BoxList", "boxes", "Box", MEMBER_LIST, NULL, "the oldest first" },
+	{ "BoxList", "next", "string null", 0, NULL, "to be given as `after` for the next page" },
+
+	{ "Truncated", "stdout", "boolean", 0, NULL, "something of it is missing" },
+	{ "Truncated", "stderr", "boolean", 0, NULL, "something of it is missing" },
+	{ "RunFigures", "wall_ms", "integer", 0, NULL, "from start to end" },
+	{ "RunFigures", "cpu_ms", "integer", 0, NULL, "of the program and its children that it waited for" },
+	{ "RunFigures", "peak_memory_bytes", "integer", 0, NULL, "of the largest of them" },
+	{ "CommandLine", "id", "string", 0, NULL, "for the other calls" },
+	{ "CommandLine", "status", "string", 0, COMMAND_STATUSES, "running, or how it ended" },
+	{ "CommandLine", "exit_code", "integer null", 0, NULL, "null while it runs, and where a signal ended it" },
+	{ "CommandLine", "signal", "integer null", 0, NULL, "that ended it" },
+	{ "CommandLine", "error", "string null", 0, NULL, "why it did not run, or not to its end" },
+	{ "CommandLine", "figures", "RunFigures?", 0, NULL, "what it used, as the kernel measured it" },
+	{ "CommandLine", "summary", "string null", 0, NULL, "the beginning of what was run; null after a restart of the gate" },
+	{ "CommandLine", "started_at", "string", 0, NULL, "RFC 3339" },
+	{ "CommandLine", "ended_at", "string null", 0, NULL, "RFC 3339" },
+	{ "Command", "id", "string", 0, NULL, "for the other calls" },
+	{ "Command", "status", "string", 0, COMMAND_STATUSES, "running, or how it ended" },
+	{ "Command", "exit_code", "integer null", 0, NULL, "null while it runs, and where a signal ended it" },
+	{ "Command", "signal", "integer null", 0, NULL, "that ended it" },
+	{ "Command", "error", "string null", 0, NULL, "why it did not run, or not to its end" },
+	{ "Command", "stdout", "string", MEMBER_OPTIONAL, NULL, "what it wrote, so far; not in 202" },
+	{ "Command", "stderr", "string", MEMBER_OPTIONAL, NULL, "what it wrote of errors, so far; not in 202" },
+	{ "Command", "truncated", "Truncated", 0, NULL, "whether something of them is missing" },
+	{ "Command", "figures", "RunFigures?", 0, NULL, "what it used, as the kernel measured it" },
+	{ "Command", "summary", "string null", 0, NULL, "the beginning of what was run; null after a restart of the gate" },
+	{ "Command", "started_at", "string", 0, NULL, "RFC 3339" },
+	{ "Command", "ended_at", "string null", 0, NULL, "RFC 3339" },
+	{ "CommandList", "commands", "CommandLine", MEMBER_LIST, NULL, "the oldest first" },
+	{ "StartEvent", "command", "string", 0, NULL, "its id" },
+	{ "StartEvent", "seq", "integer", 0, NULL, "number of the event, the same as its id" },
+	{ "StartEvent", "t_ms", "integer", 0, NULL, "milliseconds since the start" },
+	{ "StartEvent", "started_at", "string", 0, NULL, "RFC 3339" },
+	{ "DataEvent", "command", "string", 0, NULL, "its id" },
+	{ "DataEvent", "seq", "integer", 0, NULL, "number of the event, the same as its id" },
+	{ "DataEvent", "t_ms", "integer", 0, NULL, "milliseconds since the start" },
+	{ "DataEvent", "data", "string", 0, NULL, "what was written, in whole characters, or base64 as output_encoding says" },
+	{ "RunGapEvent", "command", "string", 0, NULL, "its id" },
+	{ "RunGapEvent", "seq", "integer", 0, NULL, "the same as `to`" },
+	{ "RunGapEvent", "t_ms", "integer", 0, NULL, "milliseconds since the start" },
+	{ "RunGapEvent", "from", "integer", 0, NULL, "number of the first event that is held no longer" },
+	{ "RunGapEvent", "to", "integer", 0, NULL, "number of the last one" },
+	{ "EndEvent", "command", "string", 0, NULL, "its id" },
+	{ "EndEvent", "seq", "integer", 0, NULL, "number of the event, the same as its id" },
+	{ "EndEvent", "t_ms", "integer", 0, NULL, "milliseconds since the start" },
+	{ "EndEvent", "id", "string", 0, NULL, "its id" },
+	{ "EndEvent", "status", "string", 0, COMMAND_STATUSES, "how it ended" },
+	{ "EndEvent", "exit_code", "integer null", 0, NULL, "null where a signal ended it" },
+	{ "EndEvent", "signal", "integer null", 0, NULL, "that ended it" },
+	{ "EndEvent", "error", "string null", 0, NULL, "why it did not run, or not to its end" },
+	{ "EndEvent", "truncated", "Truncated", 0, NULL, "whether something of its output is missing" },
+	{ "EndEvent", "figures", "RunFigures?", 0, NULL, "what it used, as the kernel measured it" },
+	{ "EndEvent", "summary", "string null", 0, NULL, "the beginning of what was run" },
+	{ "EndEvent", "started_at", "string", 0, NULL, "RFC 3339" },
+	{ "EndEvent", "ended_at", "string null", 0, NULL, "RFC 3339" },
+
 	{ "DetailError", "detail", "string", 0, NULL, "what is wrong" },
 	{ "ValidationProblem", "type", "string", 0, NULL, "what kind of problem" },
 	{ "ValidationProblem", "loc", "string integer", MEMBER_LIST, NULL, "the way to what is wrong: \"body\", keys, indices" },
@@ -96,6 +186,8 @@ static const struct member members[] = {
 	{ "ErrorBody", "field", "string null", 0, NULL, "the part of the request that it is about" },
 	{ "ErrorBody", "hint", "string null", 0, NULL, "what to do" },
 	{ "ErrorBody", "request_id", "string", 0, NULL, "as in X-Request-Id and in the log" },
+	{ "ErrorBody", "reason", "string", MEMBER_OPTIONAL, "ttl idle deleted oom restart crashed", "of gone: why the box ended" },
+	{ "ErrorBody", "id", "string", MEMBER_OPTIONAL, NULL, "of name_taken: the box that has the name" },
 	{ "Error", "error", "ErrorBody", 0, NULL, "what is wrong" },
 };
 
@@ -104,17 +196,23 @@ static const struct {
 	const char *answer, *media;
 } plain[] = {
 	{ "events", "text/event-stream" },
+	{ "run events", "text/event-stream" },
 	{ "bytes", "application/octet-stream" },
 	{ "text", "text/plain" },
 };
 
 static const struct {
-	const char *event, *schema;
+	const char *answer, *event, *schema;
 } events[] = {
-	{ "output", "OutputEvent" },
-	{ "result", "ResultEvent" },
-	{ "error", "ErrorEvent" },
-	{ "gap", "GapEvent" },
+	{ "events", "output", "OutputEvent" },
+	{ "events", "result", "ResultEvent" },
+	{ "events", "error", "ErrorEvent" },
+	{ "events", "gap", "GapEvent" },
+	{ "run events", "start", "StartEvent" },
+	{ "run events", "stdout", "DataEvent" },
+	{ "run events", "stderr", "DataEvent" },
+	{ "run events", "gap", "RunGapEvent" },
+	{ "run events", "end", "EndEvent" },
 };
 
 /* What a route is like: decides in which ways it can refuse. */
@@ -126,6 +224,11 @@ enum trait {
 	TRAIT_RUNS = 1u << 4,
 	TRAIT_EVENTS = 1u << 5,
 	TRAIT_HEALTH = 1u << 6, /* says why in its own words */
+	TRAIT_KEY = 1u << 7,    /* looks at Idempotency-Key */
+	TRAIT_BOX = 1u << 8,    /* is about a box of the own API */
+	TRAIT_STATE = 1u << 9,  /* the box must be ready for it */
+	TRAIT_QUERY = 1u << 10, /* takes parameters of the query */
+	TRAIT_INPUT = 1u << 11, /* feeds a program */
 };
 
 static const struct refusal {
@@ -138,25 +241,35 @@ static const struct refusal {
 	{ 401, TRAIT_GUARDED, false, "a token is needed, or this one is not known" },
 	{ 403, TRAIT_GUARDED, false, "a page of another origin asks, or a proxy without a token" },
 	{ 404, TRAIT_NAMES, false, "nothing of yours has this id" },
-	{ 409, TRAIT_EVENTS, false, "the Idempotency-Key was used with another body" },
-	{ 410, TRAIT_EVENTS, false, "a run to go on with (Last-Event-ID) is not held any more" },
+	{ 409, TRAIT_EVENTS | TRAIT_KEY | TRAIT_STATE, false, "the Idempotency-Key was used with another body, a name is taken, or something is in another state" },
+	{ 410, TRAIT_EVENTS | TRAIT_BOX, false, "what it is about has ended, or is not held any more" },
 	{ 413, TRAIT_BODY, false, "the body, or the file in it, is too large" },
 	{ 415, TRAIT_BODY, false, "the body is of another type" },
 	{ 421, TRAIT_GUARDED, false, "the Host is not one of this server's" },
-	{ 422, TRAIT_BODY, false, "a value is missing or cannot be taken" },
+	{ 422, TRAIT_BODY | TRAIT_QUERY, false, "a value is missing or cannot be taken" },
 	{ 429, TRAIT_RUNS, true, "as many programs as may are running" },
+	{ 429, TRAIT_INPUT, true, "the program does not read what it was given" },
 	{ 500, TRAIT_RUNS, false, "the box was lost" },
 	{ 503, TRAIT_ANY, true, "there is no room, or a part of the server is not there" },
 };
 
 /* What stands in a path, or in a header of a route that answers with events. */
 static const struct {
-	const char *name, *in, *doc;
+	const char *name, *in, *route, *type, *doc; /* route: of a query, "METHOD path" */
 } params[] = {
-	{ "file_id", "path", "as the upload or the run that made the file said" },
-	{ "session_id", "path", "as its creation said" },
-	{ "Idempotency-Key", "header", "a run with a key outlives its connection for a while; the same request goes on with it" },
-	{ "Last-Event-ID", "header", "the id of the last event that was seen: go on behind it" },
+	{ "file_id", "path", NULL, "string", "as the upload or the run that made the file said" },
+	{ "session_id", "path", NULL, "string", "as its creation said" },
+	{ "box_id", "path", NULL, "string", "as its creation said; or name:x for the one that is named x" },
+	{ "command_id", "path", NULL, "string", "as its start said" },
+	{ "Idempotency-Key", "header", NULL, "string", "the same request with the same key gets the first answer, or goes on with that run" },
+	{ "Last-Event-ID", "header", NULL, "string", "the id of the last event that was seen: go on behind it" },
+	{ "limit", "query", "GET /v1/boxes", "integer", "how many at most, up to 500" },
+	{ "after", "query", "GET /v1/boxes", "string", "behind this one: `next` of the page before" },
+	{ "state", "query", "GET /v1/boxes", "string", "only those in this state" },
+	{ "metadata.key", "query", "GET /v1/boxes", "string", "only those that have this value under that key of their metadata" },
+	{ "wait_ms", "query", "GET /v1/boxes/{box_id}/commands/{command_id}", "integer", "how long to wait for its end, up to 60000" },
+	{ "grace_ms", "query", "DELETE /v1/boxes/{box_id}/commands/{command_id}", "integer", "time between SIGTERM and SIGKILL, 5000 unless said" },
+	{ "after", "query", "GET /v1/boxes/{box_id}/commands/{command_id}/events", "integer", "the number of the last event that was seen; Last-Event-ID wins" },
 };
 
 /* A body to begin with. */
@@ -165,6 +278,10 @@ static const struct {
 } examples[] = {
 	{ "ExecuteRequest", "code", "print(6 * 7)" },
 	{ "BashRequest", "cmd", "python3 --version" },
+	{ "CreateBoxRequest", "name", "mine" },
+	{ "CreateCommandRequest", "shell", "python3 --version" },
+	{ "CommandInput", "text", "yes\n" },
+	{ "CommandSignal", "signal", "SIGINT" },
 };
 /* clang-format on */
 
@@ -172,7 +289,7 @@ static const struct {
 
 static void write_ref(struct json *j, const char *schema)
 {
-	char ref[NAME_MAX_LEN];
+	char ref[NAME_MAX_LEN + 32];
 
 	(void)snprintf(ref, sizeof(ref), "#/components/schemas/%s", schema);
 	json_str(j, "$ref", ref);
@@ -192,9 +309,23 @@ static void write_words(struct json *j, const char *words)
 
 static void write_type(struct json *j, const char *type)
 {
-	if (*type == '\0')
-		return; /* anything */
-	if (isupper((unsigned char)*type)) {
+	size_t n = strlen(type);
+
+	if (n == 0)
+		return;                                            /* anything */
+	if (isupper((unsigned char)*type) && type[n - 1] == '?') { /* or null */
+		char name[NAME_MAX_LEN];
+
+		(void)snprintf(name, sizeof(name), "%.*s", (int)(n - 1), type);
+		json_open(j, "anyOf", '[');
+		json_open(j, NULL, '{');
+		write_ref(j, name);
+		json_close(j, '}');
+		json_open(j, NULL, '{');
+		json_str(j, "type", "null");
+		json_close(j, '}');
+		json_close(j, ']');
+	} else if (isupper((unsigned char)*type)) {
 		write_ref(j, type);
 	} else if (strchr(type, ' ') == NULL) {
 		json_str(j, "type", type);
@@ -307,6 +438,44 @@ static bool answers(const struct route *r, const char *what)
 	return r->answer != NULL && strcmp(r->answer, what) == 0;
 }
 
+/* The row about a part of a path. */
+static unsigned int find_param(const char *name, size_t n)
+{
+	unsigned int i = 0;
+
+	while (i < ARRAY_LEN(params) &&
+	       !(strcmp(params[i].in, "path") == 0 && strlen(params[i].name) == n &&
+		 memcmp(params[i].name, name, n) == 0))
+		i++;
+	return i;
+}
+
+/* Whether a header or a part of the query means something to a route. */
+static bool has_param(const struct route *r, unsigned int i)
+{
+	char text[NAME_MAX_LEN];
+	bool key = strcmp(params[i].name, "Idempotency-Key") == 0;
+
+	if (strcmp(params[i].in, "query") == 0) {
+		(void)snprintf(text, sizeof(text), "%s %s", r->method, r->path);
+		return strcmp(params[i].route, text) == 0;
+	}
+	if (strcmp(params[i].in, "header") != 0)
+		return false;
+	if (answers(r, "events"))
+		return true;
+	return key ? (r->flags & ROUTE_IDEMPOTENT) != 0
+		   : answers(r, "run events") || (r->flags & ROUTE_RUN) != 0;
+}
+
+static bool has_params(const struct route *r)
+{
+	for (unsigned int i = 0; i < ARRAY_LEN(params); i++)
+		if (has_param(r, i))
+			return true;
+	return strchr(r->path, '{') != NULL;
+}
+
 static unsigned int traits_of(const struct route *r)
 {
 	unsigned int t = TRAIT_ANY;
@@ -317,12 +486,23 @@ static unsigned int traits_of(const struct route *r)
 		t |= TRAIT_BODY;
 	if (strchr(r->path, '{') != NULL || has_id(r->in))
 		t |= TRAIT_NAMES;
-	if (r->in != NULL)
+	if (r->in != NULL && strcmp(r->method, "POST") == 0 && r->status != 204)
 		t |= TRAIT_RUNS;
 	if (answers(r, "events"))
 		t |= TRAIT_EVENTS;
 	if (answers(r, "Health"))
 		t |= TRAIT_HEALTH;
+	if ((r->flags & ROUTE_IDEMPOTENT) != 0)
+		t |= TRAIT_KEY;
+	if (strstr(r->path, "{box_id}") != NULL)
+		t |= TRAIT_BOX;
+	if ((t & TRAIT_BOX) != 0 && !(answers(r, "Box") && strcmp(r->method, "GET") == 0))
+		t |= TRAIT_STATE;
+	if (strstr(r->path, "/stdin") != NULL)
+		t |= TRAIT_INPUT;
+	for (unsigned int i = 0; i < ARRAY_LEN(params); i++)
+		if (strcmp(params[i].in, "query") == 0 && has_param(r, i))
+			t |= TRAIT_QUERY;
 	return t;
 }
 
@@ -349,17 +529,16 @@ static struct http_slice tag_of(const struct route *r)
 	return (struct http_slice){ r->path + 4, strcspn(r->path + 4, "/") };
 }
 
-static void write_param(struct json *j, const char *in, const char *name, size_t n)
+static void write_param(struct json *j, const char *in, const char *name, size_t n, unsigned int i)
 {
 	json_open(j, NULL, '{');
 	json_bytes(j, "name", name, n);
 	json_str(j, "in", in);
 	json_bool(j, "required", strcmp(in, "path") == 0);
-	for (unsigned int i = 0; i < ARRAY_LEN(params); i++)
-		if (strlen(params[i].name) == n && memcmp(params[i].name, name, n) == 0)
-			json_str(j, "description", params[i].doc);
+	if (i < ARRAY_LEN(params))
+		json_str(j, "description", params[i].doc);
 	json_open(j, "schema", '{');
-	json_str(j, "type", "string");
+	json_str(j, "type", i < ARRAY_LEN(params) ? params[i].type : "string");
 	json_close(j, '}');
 	json_close(j, '}');
 }
@@ -367,11 +546,14 @@ static void write_param(struct json *j, const char *in, const char *name, size_t
 static void write_params(struct json *j, const struct route *r)
 {
 	json_open(j, "parameters", '[');
-	for (const char *p = strchr(r->path, '{'); p != NULL; p = strchr(p + 1, '{'))
-		write_param(j, "path", p + 1, strcspn(p + 1, "}"));
-	for (unsigned int i = 0; answers(r, "events") && i < ARRAY_LEN(params); i++)
-		if (strcmp(params[i].in, "header") == 0)
-			write_param(j, "header", params[i].name, strlen(params[i].name));
+	for (const char *p = strchr(r->path, '{'); p != NULL; p = strchr(p + 1, '{')) {
+		size_t n = strcspn(p + 1, "}");
+
+		write_param(j, "path", p + 1, n, find_param(p + 1, n));
+	}
+	for (unsigned int i = 0; i < ARRAY_LEN(params); i++)
+		if (has_param(r, i))
+			write_param(j, params[i].in, params[i].name, strlen(params[i].name), i);
 	json_close(j, ']');
 }
 
@@ -388,9 +570,12 @@ static void write_example(struct json *j, const char *schema)
 static void write_body(struct json *j, const struct route *r)
 {
 	const char *schema = r->in != NULL ? r->in->name : "UploadRequest";
+	bool required = r->shape != SHAPE_OWN;
 
+	for (size_t i = 0; r->in != NULL && i < r->in->n; i++)
+		required |= (r->in->rows[i].flags & (FIELD_REQUIRED | FIELD_ONE_OF)) != 0;
 	json_open(j, "requestBody", '{');
-	json_bool(j, "required", true);
+	json_bool(j, "required", required);
 	json_open(j, "content", '{');
 	json_open(j, r->in != NULL ? "application/json" : "multipart/form-data", '{');
 	json_open(j, "schema", '{');
@@ -403,10 +588,12 @@ static void write_body(struct json *j, const struct route *r)
 }
 
 /* What the data of each event is; nothing in OpenAPI says that. */
-static void write_events(struct json *j)
+static void write_events(struct json *j, const char *answer)
 {
 	json_open(j, "x-events", '{');
 	for (unsigned int i = 0; i < ARRAY_LEN(events); i++) {
+		if (strcmp(events[i].answer, answer) != 0)
+			continue;
 		json_open(j, events[i].event, '{');
 		write_ref(j, events[i].schema);
 		json_close(j, '}');
@@ -414,7 +601,7 @@ static void write_events(struct json *j)
 	json_close(j, '}');
 }
 
-static void write_content(struct json *j, const char *answer)
+static void write_media(struct json *j, const char *answer)
 {
 	const char *media = "application/json";
 	bool json = true;
@@ -424,16 +611,21 @@ static void write_content(struct json *j, const char *answer)
 			media = plain[i].media;
 			json = false;
 		}
-	json_open(j, "content", '{');
 	json_open(j, media, '{');
 	if (strcmp(answer, "bytes") != 0) { /* those have no schema */
 		json_open(j, "schema", '{');
 		write_type(j, json ? answer : "string");
 		json_close(j, '}');
 	}
-	if (strcmp(answer, "events") == 0)
-		write_events(j);
+	if (strstr(answer, "events") != NULL)
+		write_events(j, answer);
 	json_close(j, '}');
+}
+
+static void write_content(struct json *j, const char *answer)
+{
+	json_open(j, "content", '{');
+	write_media(j, answer);
 	json_close(j, '}');
 }
 
@@ -499,9 +691,24 @@ static void write_responses(struct json *j, const struct route *r)
 {
 	json_open(j, "responses", '{');
 	open_response(j, r->status, r->status == 204 ? "done" : r->doc);
-	if (r->answer != NULL)
+	if ((r->flags & ROUTE_RUN) != 0) {
+		json_open(j, "content", '{');
+		write_media(j, r->answer);
+		write_media(j, "run events");
+		json_close(j, '}');
+	} else if (r->answer != NULL) {
 		write_content(j, r->answer);
+	}
 	json_close(j, '}');
+	if ((r->flags & ROUTE_RUN) != 0) {
+		open_response(j, 202, "it runs; with `detach`");
+		write_content(j, r->answer);
+		json_close(j, '}');
+	}
+	if (answers(r, "run events")) {
+		open_response(j, 204, "there are no further events");
+		json_close(j, '}');
+	}
 	for (unsigned int i = 0; i < ARRAY_LEN(refusals); i++)
 		if ((refusals[i].traits & traits_of(r)) != 0)
 			write_refusal(j, r, &refusals[i]);
@@ -526,7 +733,7 @@ static void write_operation(struct json *j, const struct route *r)
 		json_open(j, "security", '[');
 		json_close(j, ']');
 	}
-	if (strchr(r->path, '{') != NULL || answers(r, "events"))
+	if (has_params(r))
 		write_params(j, r);
 	if (r->body != BODY_NONE)
 		write_body(j, r);

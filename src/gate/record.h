@@ -7,7 +7,7 @@
 
 #include <errno.h>
 
-enum record_kind { RECORD_ONESHOT = 1, RECORD_SESSION = 2 };
+enum record_kind { RECORD_ONESHOT = 1, RECORD_SESSION = 2, RECORD_BOX = 3 };
 
 /* Hand a record to the keeper; space is scratch for the message. 0 or -errno. */
 static inline int record_save(struct gate *g, uint64_t box, const uint8_t *record, size_t n,

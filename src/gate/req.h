@@ -28,10 +28,12 @@ enum body_mode { BODY_NONE, BODY_WHOLE, BODY_STREAM };
 enum shape { SHAPE_OWN, SHAPE_DETAIL, SHAPE_MAX };
 
 enum route_flags {
-	ROUTE_OPEN = 1u << 0,   /* needs neither token nor a matching Host */
-	ROUTE_QUIET = 1u << 1,  /* logged at debug level only */
-	ROUTE_HIDDEN = 1u << 2, /* not part of the API's description */
-	ROUTE_WS = 1u << 3, /* a WebSocket: anything but an upgrade is refused; ?token= is taken */
+	ROUTE_OPEN = 1u << 0,       /* needs neither token nor a matching Host */
+	ROUTE_QUIET = 1u << 1,      /* logged at debug level only */
+	ROUTE_HIDDEN = 1u << 2,     /* not part of the API's description */
+	ROUTE_IDEMPOTENT = 1u << 4, /* looks at Idempotency-Key */
+	ROUTE_RUN = 1u << 5, /* a run, which is answered with events or at once (202) if asked to */
+	ROUTE_WS = 1u << 3,  /* a WebSocket: anything but an upgrade is refused; ?token= is taken */
 };
 
 struct route {

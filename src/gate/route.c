@@ -4,7 +4,7 @@
  * come from its rows.
  */
 #include "base/own.h"
-#include "gate/ci.h"
+#include "gate/boxes.h"
 #include "gate/meta.h"
 
 #include <stdarg.h>

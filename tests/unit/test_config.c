@@ -184,7 +184,7 @@ TEST(config_table_secrets_and_restarts)
 		CONF_FILE_TTL,         CONF_STORE_BYTES,
 		CONF_AUDIT_MAX_BYTES,  CONF_AUDIT_KEEP,
 		CONF_HANG_TIMEOUT,     CONF_WARM,
-		CONF_ZYGOTE_IMPORTS,
+		CONF_ZYGOTE_IMPORTS,   CONF_NODE,
 	};
 	unsigned int reload = 0;
 

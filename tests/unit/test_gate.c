@@ -3,7 +3,7 @@
  * src/gate: what a new gate makes of what the last one had. Keeper, store and init are sockets whose other ends the test
  * holds; the loop is turned by hand.
  */
-#include "gate/ci.h"
+#include "gate/commands.h"
 #include "gate/record.h"
 #include "wire/frame.h"
 #include "wire/job.h"
@@ -16,9 +16,10 @@
 #include "base/clock.h"
 #include "base/sha256.h"
 #include "test_config.h"
+#include "test_gate.h"
 
-static struct gate g;
-static int keeper, store; /* their ends */
+struct gate g;
+int keeper, store; /* their ends */
 static int to_keeper, to_store;
 
 /* Of main.c, which has another main(). */
@@ -63,12 +64,13 @@ static void connect_to(int *ret_other, int *ret_ours)
 	*ret_ours = s[1];
 }
 
-static void gate_open(void)
+void gate_open(void)
 {
 	struct err e;
 
 	memset(&g, 0, sizeof(g));
 	must_load(&g.config, WORDS("--state-dir=/s", "--max-concurrent-executions=1"), no_env);
+	own_node(&g);
 	CHECK_EQ_INT(loop_init(&g.loop), 0);
 	connect_to(&keeper, &to_keeper);
 	connect_to(&store, &to_store);
@@ -77,7 +79,7 @@ static void gate_open(void)
 	CHECK_EQ_INT(auth_start(&g, &e), 0);
 }
 
-static void gate_close(void)
+void gate_close(void)
 {
 	const int fds[] = { keeper, store, to_keeper, to_store, g.loop.epoll_fd };
 
@@ -87,7 +89,6 @@ static void gate_close(void)
 	config_done(&g.config);
 }
 
-/* One wait for events and what they bring about, or a moment in which there is none. */
 static void stop_after_one(void *arg)
 {
 	unsigned int *turns = arg;
@@ -101,7 +102,7 @@ static void nothing(void *arg)
 	(void)arg;
 }
 
-static void turn(void)
+void turn(void)
 {
 	struct timer soon = { 0 };
 	unsigned int turns = 0;
@@ -115,8 +116,7 @@ static void turn(void)
 	timer_clear(&g.loop, &soon);
 }
 
-/* What that much time brings about, without events. */
-static void pass(uint64_t us)
+void pass(uint64_t us)
 {
 	unsigned int turns = 1;
 
@@ -162,8 +162,6 @@ TEST(admission_counts_what_runs_already)
 }
 
 /* --- a session that was taken over --------------------------------------------------------------------------- */
-
-enum { BOX = 5, JOB = 77 };
 
 static size_t session_record(uint8_t *buf, size_t size, unsigned int commands, uint64_t late_us)
 {
@@ -236,7 +234,7 @@ static unsigned int jobs_asked(int box)
 	return jobs;
 }
 
-static void say(int box, uint16_t type, uint64_t id, uint64_t number, const void *p, size_t n)
+void say(int box, uint16_t type, uint64_t id, uint64_t number, const void *p, size_t n)
 {
 	uint8_t header[FRAME_HEADER];
 
@@ -245,7 +243,7 @@ static void say(int box, uint16_t type, uint64_t id, uint64_t number, const void
 	CHECK_EQ_INT(send(box, p, n, 0), n);
 }
 
-static void say_hello(int box)
+void say_hello(int box)
 {
 	uint8_t body[16];
 	struct msg_out m;
@@ -257,7 +255,7 @@ static void say_hello(int box)
 	say(box, FRAME_HELLO, 0, 0, body, m.len);
 }
 
-static void say_refused(int box, uint64_t id)
+void say_refused(int box, uint64_t id)
 {
 	uint8_t body[64];
 	struct msg_out m;
@@ -268,7 +266,7 @@ static void say_refused(int box, uint64_t id)
 	say(box, FRAME_REFUSED, id, 0, body, m.len);
 }
 
-static void say_exit(int box, uint64_t id)
+void say_exit(int box, uint64_t id)
 {
 	struct job_exit x = { .how = JOB_EXITED };
 	uint8_t body[256];
@@ -447,6 +445,219 @@ TEST(a_run_of_a_record_that_is_cut_is_not_adopted)
 		CHECK_EQ_INT(g.counted_boxes, 0);
 	}
 	gate_close();
+}
+
+/* --- a box of the own API that was taken over ----------------------------------------------------------------- */
+
+static size_t box_record(uint8_t *buf, size_t size, unsigned int commands, uint64_t ends_us,
+			 uint64_t idle_us)
+{
+	static const uint8_t hash[32] = { 1 };
+	struct msg_out m;
+
+	msg_out_init(&m, buf, size);
+	msg_put_u8(&m, RECORD_BOX);
+	msg_put_u8(&m, 1);
+	msg_put_str(&m, "aaaabbbbbbbbbbbbbbbbbbbbbb");
+	msg_put_str(&m, "name");
+	msg_put_str(&m, "local");
+	msg_put_str(&m, "default");
+	msg_put_u64(&m, own_now_ms());
+	msg_put_u64(&m, own_now_ms() + 1000);
+	msg_put_u64(&m, ends_us);
+	msg_put_u64(&m, US_PER_S);
+	msg_put_u64(&m, idle_us);
+	msg_put_u64(&m, 0);
+	for (int i = 0; i < LIMIT_ID_MAX; i++)
+		msg_put_u64(&m, limit_row((enum limit_id)i)->def);
+	msg_put_bytes(&m, hash, sizeof(hash));
+	msg_put_bytes(&m, hash, sizeof(hash));
+	msg_put_bytes(&m, "A\0b", 4);
+	msg_put_bytes(&m, "k\0v", 4);
+	msg_put_u16(&m, (uint16_t)commands);
+	for (unsigned int i = 0; i < commands; i++) {
+		msg_put_u64(&m, JOB + i);
+		msg_put_u64(&m, own_now_ms());
+		msg_put_u16(&m, 0);
+		msg_put_u8(&m, 0);
+	}
+	msg_put_u16(&m, 0);
+	CHECK(!m.failed);
+	return m.len;
+}
+
+static int adopt_box(unsigned int commands, uint64_t ends_us, uint64_t idle_us)
+{
+	struct box_info info = { .box = BOX };
+	uint8_t record[2048];
+	size_t n = box_record(record, sizeof(record), commands, ends_us, idle_us);
+
+	CHECK_EQ_INT(abox_adopt(&g, &info, record, n), 0);
+	CHECK_EQ_INT(g.naboxes, 1);
+	CHECK_EQ_INT(g.counted_boxes, 1);
+	CHECK_EQ_INT(g.aboxes->running, commands);
+	return give_box();
+}
+
+static void lose_abox(int box)
+{
+	struct box_figures f = { 0 };
+
+	gboxes_gone(&g, BOX, GONE_INIT, &f);
+	turn();
+	CHECK_EQ_INT(g.naboxes, 0);
+	CHECK_EQ_INT(g.counted_boxes, 0);
+	CHECK_EQ_INT(g.ntombs, 1);
+	CHECK_EQ_INT(g.runs.bytes, 0);
+	free(g.tombs);
+	free(g.idems);
+	(void)close(box);
+}
+
+void say_output(int box, uint64_t id, uint64_t number, const char *text)
+{
+	uint8_t header[FRAME_HEADER];
+	size_t n = strlen(text);
+
+	frame_put_header(header, FRAME_OUTPUT, 1, id, number, n);
+	CHECK_EQ_INT(send(box, header, sizeof(header), 0), sizeof(header));
+	CHECK_EQ_INT(send(box, text, n, 0), n);
+}
+
+/* The highest number that was acknowledged of a job. */
+static uint64_t acknowledged(int box, uint64_t id)
+{
+	static uint8_t buf[1 << 16];
+	ssize_t n = recv(box, buf, sizeof(buf), MSG_DONTWAIT);
+	uint64_t number = 0;
+
+	for (ssize_t at = 0; at < n;) {
+		struct frame f;
+		ptrdiff_t used = frame_parse(buf + at, (size_t)(n - at), FRAME_TO_BOX, &f);
+
+		CHECK(used > 0);
+		if (f.type == FRAME_ACK && f.id == id)
+			number = f.number;
+		at += used;
+	}
+	return number;
+}
+
+TEST(adopted_boxes_hear_of_their_commands)
+{
+	const struct command *c;
+	int box;
+
+	gate_open();
+	box = adopt_box(3, clock_us() + 60 * US_PER_S, 0);
+	CHECK_STR(g.aboxes->name, "name");
+	CHECK_EQ_INT(jobs_asked(box), 3);
+	say_hello(box);
+	say_output(box, JOB, 2, "two ");
+	say_output(box, JOB, 3, "three");
+	say_output(box, JOB + 1, 7, "seven");
+	say_refused(box, JOB + 2); /* it ended, and somebody had its answer */
+	turn();
+	c = g.aboxes->commands;
+	CHECK_EQ_INT(g.aboxes->running, 2);
+	CHECK_EQ_INT(c->run.seq, 3);
+	CHECK_MEM(buf_head(&c->run.out[0]), "two three", 9);
+	CHECK(!c->run.cut[0]);
+	CHECK(c->next->run.cut[0]);              /* what was before it is gone */
+	CHECK_EQ_INT(acknowledged(box, JOB), 0); /* for the next gate */
+	say_exit(box, JOB);                      /* number 9: of what lies between nobody knows */
+	turn();
+	CHECK_EQ_INT(c->status, COMMAND_OK);
+	CHECK(c->run.ended && c->run.seq == 9 && c->held);
+	CHECK_EQ_INT(acknowledged(box, JOB), 0);
+	command_told(g.aboxes->commands);
+	turn();
+	CHECK_EQ_INT(acknowledged(box, JOB), 9);
+	CHECK(!c->held);
+	lose_abox(box);
+	gate_close();
+}
+
+TEST(adopted_boxes_end_when_their_time_is_over)
+{
+	static struct chan_msg m;
+	bool ended = false;
+	int box;
+
+	gate_open();
+	box = adopt_box(1, clock_us() + US_PER_S, 0);
+	pass(2 * US_PER_S);
+	CHECK_EQ_INT(g.aboxes->state, ABOX_ENDING);
+	while (chan_recv(keeper, &m) == 1)
+		if (m.type == OP_BOX_END) {
+			struct box_figures f = { 0 };
+			uint8_t body[128];
+
+			ended = true;
+			CHECK_EQ_INT(chan_send(keeper, REPLY_OK, m.request, body,
+					       (size_t)box_figures_encode(&f, body, sizeof(body)),
+					       NULL, 0),
+				     0);
+		}
+	CHECK(ended);
+	turn();
+	CHECK_EQ_INT(g.naboxes, 0);
+	CHECK_EQ_INT(g.ntombs, 1);
+	CHECK_EQ_INT(g.runs.bytes, 0);
+	free(g.tombs);
+	free(g.idems);
+	(void)close(box);
+	gate_close();
+}
+
+TEST(adopted_boxes_are_idle_only_without_commands)
+{
+	int box;
+
+	gate_open();
+	box = adopt_box(1, clock_us() + 60 * US_PER_S, US_PER_S);
+	pass(10 * US_PER_S);
+	CHECK_EQ_INT(g.aboxes->state, ABOX_READY);
+	say_hello(box);
+	say_exit(box, JOB);
+	turn();
+	CHECK_EQ_INT(g.aboxes->running, 0);
+	CHECK_EQ_INT(g.aboxes->state, ABOX_READY);
+	pass(10 * US_PER_S);
+	CHECK_EQ_INT(g.aboxes->state, ABOX_ENDING);
+	(void)close(box);
+	gate_close();
+}
+
+TEST(a_box_of_a_record_that_is_cut_is_not_adopted)
+{
+	struct box_info info = { .box = BOX };
+	uint8_t record[2048];
+	size_t n;
+
+	gate_open();
+	n = box_record(record, sizeof(record), 3, clock_us() + US_PER_S, 0);
+	for (size_t len = 1; len < n; len++) {
+		CHECK_EQ_INT(abox_adopt(&g, &info, record, len), -1);
+		turn();
+		CHECK_EQ_INT(g.naboxes, 0);
+		CHECK_EQ_INT(g.counted_boxes, 0);
+		CHECK_EQ_INT(g.runs.bytes, 0);
+	}
+	gate_close();
+}
+
+/* --- routes -------------------------------------------------------------------------------------------------- */
+
+TEST(routes_have_sound_tables)
+{
+	for (unsigned int i = 0; i < nroutes; i++) {
+		const char *wrong = routes[i].in != NULL ? fields_check(routes[i].in) : NULL;
+
+		if (wrong != NULL)
+			test_fail(__FILE__, __LINE__, "%s: %s", routes[i].path, wrong);
+		test_count();
+	}
 }
 
 /* --- figures ------------------------------------------------------------------------------------------------- */

@@ -113,13 +113,18 @@ function inputs(form, path, method, call) {
 		body.value = JSON.stringify(json.example ?? {}, null, 2);
 	return () => {
 		const request = { method, headers: {} };
+		const query = new URLSearchParams();
 		let way = path.slice(1);
 		for (const [p, input] of params) {
 			if (p.in === "path")
 				way = way.replace(`{${p.name}}`, encodeURIComponent(input.value));
+			else if (p.in === "query" && input.value !== "")
+				query.set(p.name, input.value);
 			else if (input.value !== "")
 				request.headers[p.name] = input.value;
 		}
+		if (query.size > 0)
+			way += `?${query}`;
 		if (body) {
 			request.headers["Content-Type"] = "application/json";
 			request.body = body.value;

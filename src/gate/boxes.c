@@ -1,0 +1,682 @@
+// SPDX-License-Identifier: Apache-2.0
+/*
+ * The boxes of the own API: finding one, how long it lives, what it is like, its end.
+ *
+ * A box ends at a time that was set when it was made or by PATCH, or when it has been idle for too long: no command, no
+ * terminal that somebody looks at. This gate sees to both; the keeper has a deadline a little behind, for the case that
+ * there is no gate. For an hour after its end a box is 410 and says why.
+ */
+#include "gate/boxes.h"
+
+#include "base/clock.h"
+#include "base/layers.h"
+#include "base/own.h"
+#include "wire/msg.h"
+
+#include <stdio.h>
+#include <string.h>
+
+enum {
+	GRACE_US = 30 * 1000 * 1000, /* a gate that hangs is replaced in less */
+	TOMBS_MAX = 8192,
+};
+#define TOMB_US (3600 * US_PER_S)
+
+/* A box that was. */
+struct tomb {
+	struct tomb *next;
+	char id[OWN_ID];
+	const struct tenant *tenant;
+	enum abox_reason reason;
+	uint64_t at_us;
+};
+
+struct deletion {
+	struct deletion *next;
+	struct req *r;
+};
+
+static const char *const reasons[] = { "ttl", "idle", "deleted", "oom", "restart", "crashed" };
+_Static_assert(ARRAY_LEN(reasons) == REASON_MAX, "a word for every reason");
+
+const char *abox_reason_str(enum abox_reason reason)
+{
+	return reasons[reason];
+}
+
+const char *abox_state_str(const struct abox *a)
+{
+	if (a->state == ABOX_READY)
+		return a->running > 0 ? "busy" : "ready";
+	return a->state == ABOX_CREATING ? "creating" : "ending";
+}
+
+/* --- pairs of texts ---------------------------------------------------------------------------- */
+
+int texts_add(struct texts *t, const char *key, size_t nkey, const char *value, size_t nvalue)
+{
+	char *p = realloc(t->p, t->n + nkey + nvalue + 2);
+
+	if (p == NULL)
+		return -ENOMEM;
+	t->p = p;
+	p += t->n;
+	(void)memcpy(p, key, nkey);
+	p[nkey] = '\0';
+	(void)memcpy(p + nkey + 1, value, nvalue);
+	p[nkey + 1 + nvalue] = '\0';
+	t->n += nkey + nvalue + 2;
+	return 0;
+}
+
+void texts_done(struct texts *t)
+{
+	free(t->p);
+	*t = (struct texts){ 0 };
+}
+
+bool texts_next(const struct texts *t, size_t *at, const char **key, const char **value)
+{
+	if (*at >= t->n)
+		return false;
+	*key = t->p + *at;
+	*at += strlen(*key) + 1;
+	*value = *at < t->n ? t->p + *at : "";
+	*at += strlen(*value) + 1;
+	return true;
+}
+
+/* --- those that were ---------------------------------------------------------------------------- */
+
+static void bury(struct gate *g, const struct abox *a)
+{
+	struct tomb *t = calloc(1, sizeof(*t)), **at = &g->tombs;
+	uint64_t now = g->loop.now_us;
+
+	if (t == NULL)
+		return;
+	t->next = g->tombs;
+	(void)memcpy(t->id, a->id, sizeof(t->id));
+	t->tenant = a->tenant;
+	t->reason = a->reason;
+	t->at_us = now;
+	g->tombs = t;
+	g->ntombs++;
+	/* The last one first: what is too old, or too many, is at the end. */
+	for (unsigned int n = 0; *at != NULL && n < TOMBS_MAX && now - (*at)->at_us < TOMB_US; n++)
+		at = &(*at)->next;
+	while (*at != NULL) {
+		t = *at;
+		*at = t->next;
+		free(t);
+		g->ntombs--;
+	}
+}
+
+static const struct tomb *tomb_find(const struct req *r, struct http_slice id)
+{
+	for (const struct tomb *t = r->g->tombs; t != NULL; t = t->next)
+		if (t->tenant == r->tenant && http_slice_is(id, t->id) &&
+		    r->g->loop.now_us - t->at_us < TOMB_US)
+			return t;
+	return NULL;
+}
+
+/* --- finding one -------------------------------------------------------------------------------- */
+
+struct abox *abox_named(const struct gate *g, const struct tenant *t, const char *name, size_t n)
+{
+	for (struct abox *a = g->aboxes; a != NULL; a = a->next)
+		if (a->tenant == t && a->state != ABOX_ENDING && a->name[0] != '\0' &&
+		    strlen(a->name) == n && memcmp(a->name, name, n) == 0)
+			return a;
+	return NULL;
+}
+
+struct abox *abox_find(struct req *r, bool ready)
+{
+	struct http_slice id = r->param[0];
+	const struct tomb *t;
+	struct abox *a = NULL;
+	int n = (int)(id.n < 128 ? id.n : 128);
+
+	if (id.n > 5 && memcmp(id.p, "name:", 5) == 0) {
+		a = abox_named(r->g, r->tenant, id.p + 5, id.n - 5);
+	} else {
+		for (a = r->g->aboxes; a != NULL; a = a->next)
+			if (a->tenant == r->tenant && http_slice_is(id, a->id))
+				break;
+	}
+	if (a != NULL && (!ready || a->state == ABOX_READY))
+		return a;
+	t = tomb_find(r, id);
+	if (a != NULL)
+		own_refuse(r, OWN_WRONG_STATE, NULL, "the box '%s' is %s", a->id,
+			   abox_state_str(a));
+	else if (t != NULL)
+		own_refuse_with(r, OWN_GONE, NULL, "reason", abox_reason_str(t->reason),
+				"the box '%s' has ended: %s", t->id, abox_reason_str(t->reason));
+	else
+		own_refuse(r, OWN_NOT_FOUND, NULL, "there is no box '%.*s'", n, id.p);
+	return NULL;
+}
+
+/* --- the end ------------------------------------------------------------------------------------ */
+
+struct abox *abox_new(struct gate *g, const struct tenant *tenant)
+{
+	struct abox *a = calloc(1, sizeof(*a));
+
+	if (a == NULL)
+		return NULL;
+	a->g = g;
+	a->tenant = tenant;
+	a->next = g->aboxes;
+	if (a->next != NULL)
+		a->next->prev = a;
+	g->aboxes = a;
+	g->naboxes++;
+	return a;
+}
+
+static void abox_free(void *arg)
+{
+	struct abox *a = arg;
+
+	texts_done(&a->env);
+	texts_done(&a->metadata);
+	free(a);
+}
+
+static void answer_deletions(struct abox *a)
+{
+	while (a->deletions != NULL) {
+		struct deletion *d = a->deletions;
+		struct req *r = d->r;
+
+		a->deletions = d->next;
+		free(d);
+		if (r != NULL) {
+			r->gone = NULL;
+			req_reply(r, 204, NULL, "", 0);
+		}
+	}
+}
+
+static void abox_unlink(struct abox *a)
+{
+	struct gate *g = a->g;
+
+	timer_clear(&g->loop, &a->life);
+	keeper_forget(&g->keeper, a);
+	if (a->prev != NULL)
+		a->prev->next = a->next;
+	else
+		g->aboxes = a->next;
+	if (a->next != NULL)
+		a->next->prev = a->prev;
+	g->naboxes--;
+	if (a->counted)
+		quota_give(g, a->tenant);
+	a->counted = false;
+	loop_defer(&g->loop, &a->deferred, abox_free, a);
+}
+
+/* Nothing of it is left. */
+static void abox_over(struct abox *a)
+{
+	bury(a->g, a);
+	abox_unlink(a);
+	answer_deletions(a);
+}
+
+static void on_box_ended(void *arg, const struct box_figures *f)
+{
+	struct abox *a = arg;
+
+	(void)f;
+	abox_over(a);
+}
+
+/* What is in it ends first, and says why. */
+static void end_all(struct abox *a, enum abox_reason reason)
+{
+	char why[64];
+
+	a->state = ABOX_ENDING;
+	a->reason = reason;
+	(void)snprintf(why, sizeof(why), "the box has ended: %s", abox_reason_str(reason));
+	timer_clear(&a->g->loop, &a->life);
+	commands_end(a, reason == REASON_OOM ? "oom" : "cancelled", why);
+	ttys_end(a);
+	making_done(a);
+	if (reason == REASON_TTL || reason == REASON_IDLE)
+		audit(a->g, "box_expired", NULL, "tenant", a->tenant->name, "box", a->id, "reason",
+		      abox_reason_str(reason), NULL);
+}
+
+void abox_end(struct abox *a, enum abox_reason reason)
+{
+	struct gbox *box = a->box;
+
+	if (a->state == ABOX_ENDING)
+		return;
+	end_all(a, reason);
+	a->box = NULL;
+	if (box != NULL)
+		gbox_end(box, on_box_ended, a);
+	else
+		abox_over(a);
+}
+
+void abox_drop(struct abox *a)
+{
+	struct gbox *box = a->box;
+
+	if (a->state == ABOX_ENDING)
+		return;
+	a->state = ABOX_ENDING;
+	a->box = NULL;
+	making_done(a);
+	if (box != NULL)
+		gbox_end(box, NULL, NULL);
+	abox_unlink(a);
+}
+
+/* --- what the keeper tells ------------------------------------------------------------------------ */
+
+static void on_ready(void *arg, struct gbox *b)
+{
+	struct abox *a = arg;
+
+	a->box = b;
+	a->layers = b->info.layers;
+	if (a->making != NULL) {
+		making_ready(a);
+		return;
+	}
+	a->state = ABOX_READY; /* taken over */
+	a->g->metrics.adopted[ADOPTED_BOX]++;
+	commands_adopt(a);
+	ttys_adopt(a);
+	a->idle_at_us = a->g->loop.now_us + a->idle_us;
+	abox_schedule(a);
+}
+
+static void on_failed(void *arg, const struct err *e)
+{
+	struct abox *a = arg;
+
+	a->box = NULL;
+	a->g->metrics.boxes_failed++;
+	gate_log_err(a->g, "box_failed", e);
+	if (a->making == NULL) { /* of another gate, and lost with it */
+		abox_end(a, REASON_RESTART);
+	} else if (e->kind == ERR_INPUT) {
+		making_failed(a, OWN_INVALID_FIELD, "mounts", "%s", e->text);
+	} else {
+		metrics_rejected(&a->g->metrics, OPERATION_BOX, REJECT_UNSCHEDULABLE);
+		making_failed(a, OWN_UNSCHEDULABLE, NULL, "no box can be made: %s", e->text);
+	}
+}
+
+static void on_gone(void *arg, enum box_end why, const struct box_figures *f)
+{
+	struct abox *a = arg;
+	bool oom = f != NULL && f->oom_kills > 0;
+	enum abox_reason reason = REASON_CRASHED;
+
+	a->box = NULL;
+	if (oom) {
+		a->g->metrics.boxes_oom++;
+		audit(a->g, "limit_hit", NULL, "limit", "memory", "tenant", a->tenant->name, "box",
+		      a->id, NULL);
+	}
+	if (a->making != NULL) {
+		making_failed(a, OWN_BOX_LOST, NULL, "the box ended unexpectedly");
+		return;
+	}
+	if (a->state == ABOX_ENDING)
+		return;
+	if (why == BOX_END_DEADLINE)
+		reason = a->ends_us <= clock_us() ? REASON_TTL : REASON_IDLE;
+	else if (why == BOX_END_INIT && oom)
+		reason = REASON_OOM;
+	end_all(a, reason);
+	abox_over(a);
+}
+
+static void on_refused(void *arg, const char *call)
+{
+	struct abox *a = arg;
+
+	audit(a->g, "syscall_refused", NULL, "syscall", call, "tenant", a->tenant->name, "box",
+	      a->id, NULL);
+}
+
+const struct gbox_ops abox_ops = {
+	.ready = on_ready, .failed = on_failed, .gone = on_gone, .refused = on_refused
+};
+
+/* --- how long it lives ------------------------------------------------------------------------------ */
+
+static bool is_idle(const struct abox *a)
+{
+	return a->running == 0 && a->attached == 0;
+}
+
+static uint64_t next_end(const struct abox *a)
+{
+	return a->idle_us != 0 && is_idle(a) && a->idle_at_us < a->ends_us ? a->idle_at_us
+									   : a->ends_us;
+}
+
+static void on_life(void *arg)
+{
+	struct abox *a = arg;
+	uint64_t now = a->g->loop.now_us;
+
+	if (now >= a->ends_us)
+		abox_end(a, REASON_TTL);
+	else if (a->idle_us != 0 && is_idle(a) && now >= a->idle_at_us)
+		abox_end(a, REASON_IDLE);
+	else
+		abox_schedule(a);
+}
+
+static void tell_keeper(struct abox *a, uint64_t at_us)
+{
+	uint64_t now = clock_us();
+	struct msg_out m;
+	uint8_t body[16];
+
+	if (a->told_us == at_us)
+		return;
+	a->told_us = at_us;
+	msg_out_init(&m, body, sizeof(body));
+	msg_put_u64(&m, a->box->id);
+	msg_put_u64(&m, (at_us > now ? at_us - now : 1) + GRACE_US);
+	(void)keeper_ask(&a->g->keeper, OP_BOX_DEADLINE, body, m.len, NULL, NULL);
+}
+
+void abox_schedule(struct abox *a)
+{
+	uint64_t at = next_end(a);
+
+	if (a->state != ABOX_READY || a->box == NULL)
+		return;
+	tell_keeper(a, at);
+	if (timer_set(&a->g->loop, &a->life, at, on_life, a) < 0)
+		abox_end(a, REASON_CRASHED);
+}
+
+/* The timer stays where it is, and looks again when its time has come; so does the keeper's deadline, which is behind. */
+void abox_touch(struct abox *a)
+{
+	a->idle_at_us = a->g->loop.now_us + a->idle_us;
+	if (a->state == ABOX_READY && next_end(a) < a->life.at_us)
+		abox_schedule(a);
+}
+
+/* --- what it is like -------------------------------------------------------------------------------- */
+
+static void put_limits(struct json *j, const struct limits *l)
+{
+	json_open(j, "limits", '{');
+	for (int i = 0; i < LIMIT_ID_MAX; i++) {
+		const struct limit_row *row = limit_row((enum limit_id)i);
+
+		if (row->unit == LIMIT_MILLI)
+			json_milli(j, row->key, l->v[i]);
+		else
+			json_u64(j, row->key, l->v[i]);
+	}
+	json_close(j, '}');
+}
+
+void abox_put(const struct abox *a, struct json *j)
+{
+	const char *key, *value;
+	size_t at = 0;
+
+	json_str(j, "id", a->id);
+	if (a->name[0] != '\0')
+		json_str(j, "name", a->name);
+	else
+		json_null(j, "name");
+	json_str(j, "state", abox_state_str(a));
+	json_str(j, "environment", a->environment);
+	json_str(j, "backend", "native");
+	json_open(j, "layers", '[');
+	for (int i = 0; i < LAYER_MAX; i++)
+		if ((a->layers & LAYER_BIT(i)) != 0)
+			json_str(j, NULL, layer_row((enum layer)i)->name);
+	json_close(j, ']');
+	put_limits(j, &a->limits);
+	json_open(j, "network", '{');
+	json_str(j, "policy", "none");
+	json_open(j, "rules", '[');
+	json_close(j, ']');
+	json_close(j, '}');
+	json_open(j, "metadata", '{');
+	while (texts_next(&a->metadata, &at, &key, &value))
+		json_str(j, key, value);
+	json_close(j, '}');
+	json_u64(j, "ttl_seconds", a->ttl_us / US_PER_S);
+	json_u64(j, "idle_seconds", a->idle_us / US_PER_S);
+	own_time(j, "created_at", a->created_ms);
+	own_time(j, "expires_at", a->expires_ms);
+}
+
+static void put_measured(struct json *j, const char *key, bool has, uint64_t v)
+{
+	if (has)
+		json_u64(j, key, v);
+	else
+		json_null(j, key);
+}
+
+void abox_put_figures(struct json *j, const struct box_figures *f)
+{
+	if (f == NULL) {
+		json_null(j, "figures");
+		return;
+	}
+	json_open(j, "figures", '{');
+	json_u64(j, "wall_ms", f->wall_us / 1000);
+	put_measured(j, "cpu_ms", (f->has & FIGURE_CPU) != 0, f->cpu_us / 1000);
+	put_measured(j, "peak_memory_bytes", (f->has & FIGURE_PEAK) != 0, f->peak_memory_bytes);
+	put_measured(j, "oom_kills", (f->has & FIGURE_OOM) != 0, f->oom_kills);
+	json_close(j, '}');
+}
+
+/* --- GET -------------------------------------------------------------------------------------------- */
+
+/* Somebody waits for figures; the box may go meanwhile. */
+struct asking {
+	struct req *r;
+	char id[OWN_ID];
+};
+
+static void answer_box(struct req *r, const struct abox *a, const struct box_figures *f)
+{
+	struct json j;
+
+	json_init(&j);
+	json_open(&j, NULL, '{');
+	abox_put(a, &j);
+	abox_put_figures(&j, f);
+	json_close(&j, '}');
+	req_json(r, 200, &j);
+}
+
+static void on_figures(void *arg, struct chan_msg *m, const struct err *e)
+{
+	struct asking *q = arg;
+	struct req *r = q->r;
+	struct box_figures f;
+	struct abox *a = NULL;
+	bool has = m != NULL && box_figures_decode(m->body, m->len, &f) == 0;
+
+	(void)e;
+	if (m != NULL)
+		chan_msg_close(m);
+	if (r != NULL) {
+		r->gone = NULL;
+		for (a = r->g->aboxes; a != NULL && strcmp(a->id, q->id) != 0;)
+			a = a->next;
+	}
+	free(q);
+	if (a != NULL)
+		answer_box(r, a, has ? &f : NULL);
+	else if (r != NULL)
+		(void)abox_find(r, false); /* says what has become of it */
+}
+
+static void asking_gone(struct req *r)
+{
+	struct asking *q = r->work;
+
+	q->r = NULL;
+}
+
+void box_get(struct req *r)
+{
+	struct abox *a = abox_find(r, false);
+	struct asking *q;
+
+	if (a == NULL)
+		return;
+	q = a->box != NULL && a->state == ABOX_READY ? calloc(1, sizeof(*q)) : NULL;
+	if (q == NULL) {
+		answer_box(r, a, NULL);
+		return;
+	}
+	q->r = r;
+	(void)memcpy(q->id, a->id, sizeof(q->id));
+	r->work = q;
+	r->gone = asking_gone;
+	if (keeper_ask_box(&r->g->keeper, OP_BOX_FIGURES, a->box->id, on_figures, q) < 0)
+		on_figures(q, NULL, NULL);
+}
+
+/* --- PATCH ------------------------------------------------------------------------------------------ */
+
+struct box_patch {
+	int64_t ttl_seconds, idle_seconds;
+	bool ttl_set, idle_set, metadata_set;
+	struct field_list metadata;
+};
+
+static const struct field patch_rows[] = {
+	{ .name = "ttl_seconds",
+	  .type = FIELD_INT,
+	  .flags = FIELD_NULLABLE,
+	  .min = 1,
+	  .max = FIELD_NO_MAX,
+	  .at = offsetof(struct box_patch, ttl_seconds),
+	  .doc = "how long it lives from now on, whatever happens; null: as it was",
+	  .set_at = offsetof(struct box_patch, ttl_set) },
+	{ .name = "idle_seconds",
+	  .type = FIELD_INT,
+	  .flags = FIELD_NULLABLE,
+	  .min = 0,
+	  .max = FIELD_NO_MAX,
+	  .def = -1,
+	  .at = offsetof(struct box_patch, idle_seconds),
+	  .doc = "how long it lives without a command; 0: as long as it may; null: as it was",
+	  .set_at = offsetof(struct box_patch, idle_set) },
+	{ .name = "metadata",
+	  .type = FIELD_MAP,
+	  .flags = FIELD_NULLABLE,
+	  .min = 0,
+	  .max = 64,
+	  .at = offsetof(struct box_patch, metadata),
+	  .doc = "in place of what it had; null: as it was",
+	  .set_at = offsetof(struct box_patch, metadata_set) },
+};
+
+const struct fields box_patch_fields = { "PatchBoxRequest", patch_rows, ARRAY_LEN(patch_rows),
+					 sizeof(struct box_patch), FIELDS_CLOSED };
+
+static int patch_metadata(struct req *r, struct abox *a, const struct box_patch *in)
+{
+	struct texts fresh = { 0 }, old = a->metadata;
+
+	if (!in->metadata_set)
+		return 0;
+	if (box_take_texts(r, "metadata", &in->metadata, false, &fresh) < 0)
+		return -1;
+	a->metadata = fresh;
+	if (abox_fits(a)) {
+		texts_done(&old);
+		return 0;
+	}
+	a->metadata = old;
+	texts_done(&fresh);
+	own_refuse(r, OWN_INVALID_FIELD, "metadata",
+		   "'env' and 'metadata' have at most %d bytes together", BOX_TEXTS_MAX);
+	return -1;
+}
+
+void box_patch(struct req *r)
+{
+	struct abox *a = abox_find(r, true);
+	struct ci_body body;
+	struct box_patch in;
+
+	if (a == NULL || own_decode(r, &box_patch_fields, &body, &in) < 0)
+		return;
+	if (box_check_times(r, in.ttl_set, in.ttl_seconds, in.idle_set, in.idle_seconds) == 0 &&
+	    patch_metadata(r, a, &in) == 0) {
+		uint64_t now = clock_us();
+
+		if (in.ttl_set) {
+			a->ttl_us = (uint64_t)in.ttl_seconds * US_PER_S;
+			a->ends_us = now + a->ttl_us;
+			a->expires_ms = own_now_ms() + a->ttl_us / 1000;
+		}
+		if (in.idle_set)
+			a->idle_us = (uint64_t)in.idle_seconds * US_PER_S;
+		a->idle_at_us = now + a->idle_us;
+		(void)abox_save(a, NULL, NULL);
+		abox_schedule(a);
+		ci_body_done(&body);
+		box_get(r);
+		return;
+	}
+	ci_body_done(&body);
+}
+
+/* --- DELETE ----------------------------------------------------------------------------------------- */
+
+static void deletion_gone(struct req *r)
+{
+	struct deletion *d = r->work;
+
+	d->r = NULL;
+}
+
+void box_delete(struct req *r)
+{
+	struct abox *a = abox_find(r, false);
+	struct deletion *d;
+
+	if (a == NULL)
+		return;
+	if (a->state == ABOX_CREATING) {
+		own_refuse(r, OWN_WRONG_STATE, NULL, "the box '%s' is creating", a->id);
+		return;
+	}
+	d = calloc(1, sizeof(*d));
+	if (d == NULL) {
+		own_refuse(r, OWN_NO_MEMORY, NULL, "out of memory");
+		return;
+	}
+	d->r = r;
+	d->next = a->deletions;
+	a->deletions = d;
+	r->work = d;
+	r->gone = deletion_gone;
+	abox_end(a, REASON_DELETED); /* answered when nothing of it is left */
+}

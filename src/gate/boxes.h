@@ -1,0 +1,214 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Boxes of the own API, /v1/boxes: what its handlers share.
+ *
+ *   boxes.c         the table: finding one, its life and end, GET, PATCH, DELETE
+ *   boxes_make.c    POST: what is asked for, and the way to a box
+ *   boxes_list.c    GET /v1/boxes
+ *   boxes_record.c  what the next gate is told, and taking over
+ *   commands.c      a command: its job, its log, its end
+ *   commands_calls.c  the calls about commands
+ *   box_tty.c       terminals
+ *   box_env.c       environment variables
+ *   idem.c          answers that are given again for the same Idempotency-Key
+ */
+#pragma once
+
+#include "gate/box.h"
+#include "gate/own.h"
+
+#include <openssl/sha.h>
+
+enum {
+	BOX_NAME = 64, /* with its NUL */
+	BOX_ENVIRONMENT = 16,
+	BOX_TEXTS_MAX =
+		1536, /* bytes of env and metadata together: they must fit into the record */
+	BOX_COMMANDS_MAX = 32, /* that run at once */
+	BOX_ENDED_MAX = 64,    /* that have ended and are held */
+	BOX_UNHEARD_MAX = 8,   /* of those, that init still holds because nobody asked for them */
+	BOX_TTYS_MAX = 8,
+	BOX_LIST_MAX = 500,
+};
+
+enum abox_state { ABOX_CREATING, ABOX_READY, ABOX_ENDING };
+
+/* Why a box has ended. */
+enum abox_reason {
+	REASON_TTL,
+	REASON_IDLE,
+	REASON_DELETED,
+	REASON_OOM,
+	REASON_RESTART,
+	REASON_CRASHED,
+	REASON_MAX
+};
+
+/* Pairs of texts, one behind the other with their NULs: what a record can hold. */
+struct texts {
+	char *p;
+	size_t n;
+};
+
+/* An Idempotency-Key, as it is kept. Keys are a tenant's own, and one route's. */
+struct idem_key {
+	bool set;
+	uint8_t key[SHA256_DIGEST_LENGTH], body[SHA256_DIGEST_LENGTH];
+};
+
+struct making;
+struct command;
+struct tty;
+struct deletion;
+
+struct abox {
+	struct gate *g;
+	struct abox *prev, *next;
+	char id[OWN_ID];
+	char name[BOX_NAME]; /* "": none */
+	char environment[BOX_ENVIRONMENT];
+	const struct tenant *tenant;
+	struct gbox *box;
+	enum abox_state state;
+	bool counted; /* against max_boxes */
+	uint64_t layers;
+	struct limits limits;
+	uint64_t created_ms, expires_ms; /* since 1970 */
+	uint64_t ttl_us, idle_us;        /* idle_us 0: as long as it lives */
+	uint64_t ends_us, idle_at_us;    /* by our clock */
+	uint64_t told_us;                /* the keeper's deadline */
+	struct timer life;
+	struct texts env, metadata;
+	struct idem_key idem;
+	uint64_t oom_kills; /* those that somebody was told of */
+
+	struct command *commands, *last_command; /* the oldest first */
+	unsigned int running, ended;
+	struct tty *ttys;
+	unsigned int nttys, attached;
+
+	struct making *making;
+	enum abox_reason reason; /* of the end that is under way */
+	struct deletion *deletions;
+	struct deferred deferred;
+};
+
+/* --- boxes.c --- */
+
+struct abox *abox_new(struct gate *g, const struct tenant *tenant);
+/* The box of the path, or NULL: answered (404, 410; 409 if it is to be ready and is not). */
+struct abox *abox_find(struct req *r, bool ready);
+/* One of a tenant that has this name, or NULL. */
+struct abox *abox_named(const struct gate *g, const struct tenant *t, const char *name, size_t n);
+/* End it. What runs in it ends, and says why. */
+void abox_end(struct abox *a, enum abox_reason reason);
+/* It never came to be: nobody is to hear of it. */
+void abox_drop(struct abox *a);
+/* It was used: its idle time begins anew. */
+void abox_touch(struct abox *a);
+/* Look after its deadlines, here and at the keeper. */
+void abox_schedule(struct abox *a);
+const char *abox_reason_str(enum abox_reason reason);
+const char *abox_state_str(const struct abox *a);
+/* The members of an answer. figures may be NULL: none are shown. */
+void abox_put(const struct abox *a, struct json *j);
+void abox_put_figures(struct json *j, const struct box_figures *f);
+/* What the keeper's stream tells of it. */
+extern const struct gbox_ops abox_ops;
+
+/* Add a pair. -ENOMEM. */
+int texts_add(struct texts *t, const char *key, size_t nkey, const char *value, size_t nvalue);
+void texts_done(struct texts *t);
+/* The next pair behind *at; false: there is none. */
+bool texts_next(const struct texts *t, size_t *at, const char **key, const char **value);
+
+/* --- box_env.c --- */
+
+struct box_env {
+	const char *v[JOB_ENV_MAX]; /* for a job; ends in NULL */
+	size_t n;
+	struct ci_strings *strings;
+};
+
+void box_env_init(struct box_env *e, const char *const *ours);
+/* The texts may go then. 0 or -errno. */
+int box_env_add(struct box_env *e, const struct texts *t);
+void box_env_done(struct box_env *e);
+
+/* --- boxes_make.c --- */
+
+/* Its box is there, or is not, or has gone before anybody had it. */
+void making_ready(struct abox *a);
+void making_failed(struct abox *a, enum own_error code, const char *field, const char *fmt, ...)
+	__attribute__((format(printf, 4, 5)));
+/* Release what was needed on the way. */
+void making_done(struct abox *a);
+/* Whether idle and ttl may be that long; -1: answered. */
+int box_check_times(struct req *r, bool ttl_set, int64_t ttl_s, bool idle_set, int64_t idle_s);
+/* Texts of a request into *t. -1: answered. */
+int box_take_texts(struct req *r, const char *field, const struct field_list *list, bool env,
+		   struct texts *t);
+
+extern const struct fields box_create_fields, box_patch_fields;
+
+/* --- boxes_record.c --- */
+
+/* Tell the keeper what the next gate needs. fn may be NULL. 0 or -errno. */
+int abox_save(struct abox *a, keeper_fn fn, void *arg);
+/* Whether a record of this box would fit. */
+bool abox_fits(const struct abox *a);
+int abox_adopt(struct gate *g, const struct box_info *info, const uint8_t *record, size_t n);
+
+/* --- idem.c --- */
+
+/* Take the key of a request, before its body is decoded. 0, or -1: answered. */
+int idem_take(struct req *r, const char *scope, struct idem_key *k);
+/* What was answered to a key; NULL: nothing that is known. The text is "": it is not held any more. */
+const struct idem *idem_find(struct gate *g, const struct idem_key *k);
+bool idem_same_body(const struct idem *i, const struct idem_key *k);
+const char *idem_answer(const struct idem *i, size_t *n);
+/* Remember an answer, `age_ms` old. text NULL: only that there was one. */
+void idem_add(struct gate *g, const struct idem_key *k, const char *text, size_t n,
+	      uint64_t age_ms);
+/* Whether another command or box has this key with another body; -1: answered. */
+void idem_refuse(struct req *r);
+
+/* --- commands.c --- */
+
+struct msg_in;
+struct msg_out;
+
+/* Of a record: those that run or wait to be heard. */
+void commands_save(const struct abox *a, struct msg_out *m);
+int commands_load(struct abox *a, struct msg_in *m);
+/* The box is there again: hear of them. */
+void commands_adopt(struct abox *a);
+/* The box has ended under them. */
+void commands_end(struct abox *a, const char *status, const char *why);
+/* Let go of the output of something that has ended, of any box. */
+bool commands_evict(void *gate);
+
+/* --- box_tty.c --- */
+
+void ttys_save(const struct abox *a, struct msg_out *m);
+int ttys_load(struct abox *a, struct msg_in *m);
+void ttys_adopt(struct abox *a);
+void ttys_end(struct abox *a);
+
+/* --- handlers --- */
+
+void box_create(struct req *r);
+void box_list(struct req *r);
+void box_get(struct req *r);
+void box_patch(struct req *r);
+void box_delete(struct req *r);
+void command_create(struct req *r);
+void command_list(struct req *r);
+void command_get(struct req *r);
+void command_events(struct req *r);
+void command_delete(struct req *r);
+void command_stdin(struct req *r);
+void command_signal(struct req *r);
+void box_tty(struct req *r);
+
+extern const struct fields command_create_fields, command_stdin_fields, command_signal_fields;

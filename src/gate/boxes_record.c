@@ -1,0 +1,157 @@
+// SPDX-License-Identifier: Apache-2.0
+/* What the keeper keeps of a box for the next gate, and what that one makes of it. */
+#include "gate/boxes.h"
+
+#include "base/clock.h"
+#include "base/own.h"
+#include "gate/record.h"
+
+#include <string.h>
+
+enum { RECORD_VERSION = 1 };
+
+static void put(const struct abox *a, struct msg_out *m)
+{
+	msg_put_u8(m, RECORD_BOX);
+	msg_put_u8(m, RECORD_VERSION);
+	msg_put_str(m, a->id);
+	msg_put_str(m, a->name);
+	msg_put_str(m, a->tenant->name);
+	msg_put_str(m, a->environment);
+	msg_put_u64(m, a->created_ms);
+	msg_put_u64(m, a->expires_ms);
+	msg_put_u64(m, a->ends_us);
+	msg_put_u64(m, a->ttl_us);
+	msg_put_u64(m, a->idle_us);
+	msg_put_u64(m, a->oom_kills);
+	for (int i = 0; i < LIMIT_ID_MAX; i++)
+		msg_put_u64(m, a->limits.v[i]);
+	msg_put_bytes(m, a->idem.key, a->idem.set ? sizeof(a->idem.key) : 0);
+	msg_put_bytes(m, a->idem.body, a->idem.set ? sizeof(a->idem.body) : 0);
+	msg_put_bytes(m, a->env.p, a->env.n);
+	msg_put_bytes(m, a->metadata.p, a->metadata.n);
+	commands_save(a, m);
+	ttys_save(a, m);
+}
+
+int abox_save(struct abox *a, keeper_fn fn, void *arg)
+{
+	static uint8_t record[BOX_RECORD_MAX], space[BOX_RECORD_MAX + 16];
+	struct msg_out m;
+
+	if (a->box == NULL)
+		return -EPIPE;
+	msg_out_init(&m, record, sizeof(record));
+	put(a, &m);
+	return m.failed ? -EMSGSIZE
+			: record_save(a->g, a->box->id, record, m.len, space, sizeof(space), fn,
+				      arg);
+}
+
+bool abox_fits(const struct abox *a)
+{
+	return a->env.n + a->metadata.n <= BOX_TEXTS_MAX;
+}
+
+static int get_texts(struct msg_in *in, struct texts *t)
+{
+	size_t n;
+	const uint8_t *p = msg_get_bytes(in, BOX_TEXTS_MAX, &n);
+
+	if (n == 0)
+		return in->failed ? -EPROTO : 0;
+	if (p[n - 1] != '\0')
+		return -EPROTO;
+	t->p = malloc(n);
+	if (t->p == NULL)
+		return -ENOMEM;
+	(void)memcpy(t->p, p, n);
+	t->n = n;
+	return 0;
+}
+
+static void get_hash(struct msg_in *in, uint8_t hash[SHA256_DIGEST_LENGTH], bool *set)
+{
+	size_t n;
+	const uint8_t *p = msg_get_bytes(in, SHA256_DIGEST_LENGTH, &n);
+
+	*set = n == SHA256_DIGEST_LENGTH;
+	if (*set)
+		(void)memcpy(hash, p, n);
+}
+
+static int load(struct abox *a, struct msg_in *in)
+{
+	char tenant[GATE_TENANT];
+	uint8_t kind = msg_get_u8(in), version = msg_get_u8(in);
+	bool body;
+
+	if (kind != RECORD_BOX || version != RECORD_VERSION)
+		return -EPROTO;
+	(void)msg_get_str(in, a->id, sizeof(a->id));
+	(void)msg_get_str(in, a->name, sizeof(a->name));
+	(void)msg_get_str(in, tenant, sizeof(tenant));
+	(void)msg_get_str(in, a->environment, sizeof(a->environment));
+	a->created_ms = msg_get_u64(in);
+	a->expires_ms = msg_get_u64(in);
+	a->ends_us = msg_get_u64(in);
+	a->ttl_us = msg_get_u64(in);
+	a->idle_us = msg_get_u64(in);
+	a->oom_kills = msg_get_u64(in);
+	for (int i = 0; i < LIMIT_ID_MAX; i++)
+		a->limits.v[i] = msg_get_u64(in);
+	get_hash(in, a->idem.key, &a->idem.set);
+	get_hash(in, a->idem.body, &body);
+	if (in->failed || a->idem.set != body)
+		return -EPROTO;
+	a->tenant = tenant_find(a->g, tenant);
+	if (a->tenant == NULL)
+		return -ENOENT;
+	if (get_texts(in, &a->env) < 0 || get_texts(in, &a->metadata) < 0 ||
+	    commands_load(a, in) < 0 || ttys_load(a, in) < 0)
+		return -EPROTO;
+	return msg_end(in);
+}
+
+/* The answer to the request that made it, for the case that it is sent again. */
+static void remember(const struct abox *a)
+{
+	uint64_t now = own_now_ms();
+	struct json j;
+
+	if (!a->idem.set)
+		return;
+	json_init(&j);
+	json_open(&j, NULL, '{');
+	abox_put(a, &j);
+	json_close(&j, '}');
+	if (!j.failed)
+		idem_add(a->g, &a->idem, j.buf, j.len,
+			 now > a->created_ms ? now - a->created_ms : 0);
+	json_done(&j);
+}
+
+int abox_adopt(struct gate *g, const struct box_info *info, const uint8_t *record, size_t n)
+{
+	struct abox *a = abox_new(g, &g->tenants[0]);
+	struct msg_in in;
+	struct err e;
+
+	if (a == NULL)
+		return -1;
+	msg_in_init(&in, record, n);
+	if (load(a, &in) == 0) {
+		a->layers = info->layers;
+		a->box = gbox_adopt(g, info, &abox_ops, a, &e);
+	}
+	if (a->box == NULL) {
+		commands_end(a, "cancelled", "");
+		ttys_end(a);
+		abox_drop(a);
+		return -1;
+	}
+	a->state = ABOX_READY; /* so it is listed; its box answers in a moment */
+	a->counted = quota_take(g, a->tenant);
+	remember(a);
+	return 0;
+}

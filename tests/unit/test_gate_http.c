@@ -1,0 +1,465 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * src/gate: the own API from a client's bytes to what keeper and init are asked, and back. The test holds all their ends, so
+ * it can say in which order things happen.
+ */
+#include "gate/boxes.h"
+#include "wire/frame.h"
+#include "wire/job.h"
+#include "wire/msg.h"
+
+#include <fcntl.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+#include "base/own.h"
+#include "test_gate.h"
+#include "test_help.h"
+
+static struct listener unix_listener = { .local = true, .unix_socket = true };
+static char answer[1 << 20];
+
+/* --- a client ------------------------------------------------------------------------------------------------- */
+
+static int client(void)
+{
+	int s[2];
+
+	CHECK(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0, s) == 0);
+	conn_new(&g, &unix_listener, s[1], "test");
+	return s[0];
+}
+
+__attribute__((format(printf, 3, 4))) static void ask(int c, const char *line, const char *fmt, ...)
+{
+	char body[8192], head[1024];
+	va_list ap;
+	int n;
+
+	va_start(ap, fmt);
+	n = vsnprintf(body, sizeof(body), fmt, ap);
+	va_end(ap);
+	for (int i = 0; i < n; i++)
+		if (body[i] == '`')
+			body[i] = '"';
+	(void)snprintf(head, sizeof(head),
+		       "%s HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n"
+		       "Content-Length: %d\r\n\r\n",
+		       line, n);
+	CHECK_EQ_INT(send(c, head, strlen(head), 0), strlen(head));
+	CHECK_EQ_INT(send(c, body, (size_t)n, 0), n);
+	turn();
+}
+
+/* What has come so far: the status, 0 for nothing; the text is in `answer`. */
+static int heard(int c)
+{
+	ssize_t n;
+
+	turn();
+	n = recv(c, answer, sizeof(answer) - 1, 0);
+	answer[n > 0 ? n : 0] = '\0';
+	return n > 12 ? (int)strtol(answer + 9, NULL, 10) : 0;
+}
+
+static bool says(const char *text)
+{
+	char want[512];
+
+	(void)snprintf(want, sizeof(want), "%s", text);
+	for (char *p = want; *p != '\0'; p++)
+		if (*p == '`')
+			*p = '"';
+	return strstr(answer, want) != NULL;
+}
+
+#define CHECK_SAYS(text)                                                             \
+	do {                                                                         \
+		if (!says(text))                                                     \
+			test_fail(__FILE__, __LINE__, "no %s in\n%s", text, answer); \
+		test_count();                                                        \
+	} while (0)
+
+/* --- a keeper, and an init ------------------------------------------------------------------------------------ */
+
+/* The next message of that type; others are answered. */
+static bool keeper_gets(uint16_t type, struct chan_msg *m)
+{
+	while (chan_recv(keeper, m) == 1) {
+		if (m->type == type)
+			return true;
+		CHECK_EQ_INT(chan_send(keeper, REPLY_OK, m->request, NULL, 0, NULL, 0), 0);
+	}
+	return false;
+}
+
+static struct chan_msg message;
+
+/* A box for who asked; init's end of its stream. */
+static int make_box(void)
+{
+	struct box_info info = { .box = BOX, .layers = 1 };
+	uint8_t body[1024];
+	int s[2];
+
+	CHECK(keeper_gets(OP_BOX_NEW, &message));
+	CHECK(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0, s) == 0);
+	CHECK_EQ_INT(chan_send(keeper, REPLY_OK, message.request, body,
+			       (size_t)box_info_encode(&info, body, sizeof(body)), &s[1], 1),
+		     0);
+	(void)close(s[1]);
+	turn();
+	turn();
+	return s[0];
+}
+
+/* One that is ready, asked for by c. */
+static int ready_box(int c, const char *body)
+{
+	int box;
+
+	ask(c, "POST /v1/boxes", "%s", body);
+	box = make_box();
+	say_hello(box);
+	CHECK(keeper_gets(OP_BOX_RECORD, &message));
+	CHECK_EQ_INT(heard(c), 0); /* not before the keeper has its record */
+	CHECK_EQ_INT(chan_send(keeper, REPLY_OK, message.request, NULL, 0, NULL, 0), 0);
+	CHECK_EQ_INT(heard(c), 201);
+	return box;
+}
+
+/* The id of the job that init is asked for; 0: none. Its argv[0] must be this one. */
+static uint64_t asked_to_run(int box, const char *program)
+{
+	static uint8_t buf[1 << 18];
+	ssize_t n;
+	uint64_t id = 0;
+
+	turn();
+	n = recv(box, buf, sizeof(buf), MSG_DONTWAIT);
+	for (ssize_t at = 0; at < n;) {
+		struct job_spec spec;
+		void *block = NULL;
+		struct frame f;
+		ptrdiff_t used = frame_parse(buf + at, (size_t)(n - at), FRAME_TO_BOX, &f);
+
+		CHECK(used > 0);
+		at += used;
+		if (f.type != FRAME_RUN)
+			continue;
+		CHECK_EQ_INT(job_spec_decode(f.payload, f.len, &spec, &block), 0);
+		CHECK_STR(spec.argv[0], program);
+		free(block);
+		id = f.id;
+	}
+	return id;
+}
+
+static void say_started(int box, uint64_t id)
+{
+	uint8_t pid[4] = { 7 };
+
+	say(box, FRAME_STARTED, id, 1, pid, sizeof(pid));
+}
+
+static void finish(int c, int box)
+{
+	struct box_figures f = { 0 };
+
+	(void)close(c);
+	turn();
+	gboxes_gone(&g, BOX, GONE_INIT, &f);
+	turn();
+	CHECK_EQ_INT(g.naboxes, 0);
+	CHECK_EQ_INT(g.nconns, 0);
+	CHECK_EQ_INT(g.counted_boxes, 0);
+	CHECK_EQ_INT(g.admit.active, 0);
+	CHECK_EQ_INT(g.runs.bytes, 0);
+	free(g.tombs);
+	if (box >= 0)
+		(void)close(box);
+	gate_close();
+}
+
+/* --- boxes ---------------------------------------------------------------------------------------------------- */
+
+TEST(http_a_box_is_made_and_looked_at)
+{
+	struct box_figures f = { .wall_us = 5000, .cpu_us = 3000, .has = FIGURE_CPU };
+	uint8_t body[128];
+	int c, box;
+
+	gate_open();
+	c = client();
+	box = ready_box(c, "{`name`:`n`,`metadata`:{`a`:`b`},`limits`:{`cpus`:0.5}}");
+	CHECK_SAYS("`name`:`n`,`state`:`ready`,`environment`:`default`,`backend`:`native`,");
+	CHECK_SAYS("`cpus`:0.500,");
+	CHECK_SAYS("`metadata`:{`a`:`b`}");
+	ask(c, "GET /v1/boxes/name:n", "%s", "");
+	CHECK(keeper_gets(OP_BOX_FIGURES, &message));
+	CHECK_EQ_INT(chan_send(keeper, REPLY_OK, message.request, body,
+			       (size_t)box_figures_encode(&f, body, sizeof(body)), NULL, 0),
+		     0);
+	CHECK_EQ_INT(heard(c), 200);
+	CHECK_SAYS("`figures`:{`wall_ms`:5,`cpu_ms`:3,`peak_memory_bytes`:null,`oom_kills`:null}");
+	ask(c, "GET /v1/boxes?metadata.a=b", "%s", "");
+	CHECK_EQ_INT(heard(c), 200);
+	CHECK_SAYS("`next`:null");
+	CHECK_SAYS("`name`:`n`");
+	ask(c, "GET /v1/boxes?metadata.a=c", "%s", "");
+	CHECK_EQ_INT(heard(c), 200);
+	CHECK_SAYS("{`boxes`:[],`next`:null}");
+	ask(c, "POST /v1/boxes", "{`name`:`n`}");
+	CHECK_EQ_INT(heard(c), 409);
+	CHECK_SAYS("`code`:`name_taken`");
+	finish(c, box);
+}
+
+TEST(http_what_is_wrong_makes_no_box)
+{
+	static const struct {
+		const char *body, *field;
+		int status;
+	} rows[] = {
+		{ "{", "null", 400 },
+		{ "{`x`:1}", "`x`", 422 },
+		{ "{`name`:`A`}", "`name`", 422 },
+		{ "{`limits`:{`memory_bytes`:99999999999}}", "`limits.memory_bytes`", 422 },
+		{ "{`limits`:{`output_bytes`:0}}", "`limits.output_bytes`", 422 },
+		{ "{`env`:{`a b`:`x`}}", "`env.a b`", 422 },
+		{ "{`mounts`:[{`root`:`/x`}]}", "`mounts[0].root`", 422 },
+		{ "{`files`:[{`path`:`../x`,`content`:``}]}", "`files[0].path`", 422 },
+		{ "{`files`:[{`path`:`x`,`content_base64`:`?`}]}", "`files[0].content_base64`",
+		  422 },
+		{ "{`files`:[{`path`:`x`,`file_id`:`?`}]}", "`files[0].file_id`", 404 },
+		{ "{`network`:{`policy`:`open`}}", "`network.policy`", 422 },
+		{ "{`ttl_seconds`:86401}", "`ttl_seconds`", 422 },
+		{ "{`idle_seconds`:86401}", "`idle_seconds`", 422 },
+	};
+	int c;
+
+	gate_open();
+	c = client();
+	for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
+		char want[128];
+
+		ask(c, "POST /v1/boxes", "%s", rows[i].body);
+		CHECK_EQ_INT(heard(c), rows[i].status);
+		(void)snprintf(want, sizeof(want), "`field`:%s,", rows[i].field);
+		CHECK_SAYS(want);
+		CHECK_EQ_INT(g.naboxes, 0);
+	}
+	CHECK(chan_recv(keeper, &message) != 1);
+	(void)close(c);
+	turn();
+	gate_close();
+}
+
+TEST(http_a_client_that_leaves_takes_its_box_along)
+{
+	int c, box;
+
+	gate_open();
+	c = client();
+	ask(c, "POST /v1/boxes", "{}");
+	(void)close(c);
+	turn();
+	CHECK_EQ_INT(g.naboxes, 0);
+	CHECK_EQ_INT(g.counted_boxes, 0);
+	box = make_box(); /* and is ended at once */
+	CHECK(keeper_gets(OP_BOX_END, &message));
+	CHECK_EQ_INT(chan_send(keeper, REPLY_OK, message.request, NULL, 0, NULL, 0), 0);
+	turn();
+	(void)close(box);
+	gate_close();
+}
+
+TEST(http_the_same_key_waits_for_the_same_box)
+{
+	static const char line[] =
+		"POST /v1/boxes HTTP/1.1\r\nIdempotency-Key: k\r\nHost: localhost\r\n"
+		"Content-Type: application/json\r\nContent-Length: 2\r\n\r\n{}";
+	static const char other[] =
+		"POST /v1/boxes HTTP/1.1\r\nIdempotency-Key: k\r\nHost: localhost\r\n"
+		"Content-Type: application/json\r\nContent-Length: 3\r\n\r\n{ }";
+	char first[4096];
+	int c[3], box;
+
+	gate_open();
+	for (int i = 0; i < 3; i++) {
+		c[i] = client();
+		CHECK_EQ_INT(send(c[i], line, strlen(line), 0), strlen(line));
+		turn();
+	}
+	CHECK_EQ_INT(g.naboxes, 1);
+	(void)close(c[0]); /* the one that began it */
+	turn();
+	CHECK_EQ_INT(g.naboxes, 1);
+	box = make_box();
+	CHECK(keeper_gets(OP_BOX_RECORD, &message));
+	CHECK_EQ_INT(chan_send(keeper, REPLY_OK, message.request, NULL, 0, NULL, 0), 0);
+	CHECK_EQ_INT(heard(c[1]), 201);
+	(void)snprintf(first, sizeof(first), "%s", strstr(answer, "{\""));
+	CHECK_EQ_INT(heard(c[2]), 201);
+	CHECK_STR(strstr(answer, "{\""), first);
+	CHECK_EQ_INT(send(c[2], line, strlen(line), 0), strlen(line));
+	CHECK_EQ_INT(heard(c[2]), 201);
+	CHECK_STR(strstr(answer, "{\""), first);
+	CHECK_EQ_INT(send(c[2], other, strlen(other), 0), strlen(other));
+	CHECK_EQ_INT(heard(c[2]), 409);
+	CHECK_SAYS("`code`:`idempotency_key_reused`");
+	free(g.idems);
+	g.idems = NULL;
+	(void)close(c[1]);
+	finish(c[2], box);
+}
+
+/* --- commands ------------------------------------------------------------------------------------------------- */
+
+TEST(http_a_command_is_answered_when_it_has_ended)
+{
+	char path[128], more[160];
+	int c, box;
+	uint64_t job;
+
+	gate_open();
+	c = client();
+	box = ready_box(c, "{`name`:`n`}");
+	ask(c, "POST /v1/boxes/name:n/commands", "{`argv`:[`prog`,`a`],`stdin`:`in`}");
+	job = asked_to_run(box, "prog");
+	CHECK(job != 0);
+	say_started(box, job);
+	say_output(box, job, 2, "some ");
+	say_output(box, job, 3, "output");
+	CHECK_EQ_INT(heard(c), 0);
+	say_exit(box, job); /* number 9 is no hole here: gaps are told of frames that were missed */
+	CHECK_EQ_INT(heard(c), 200);
+	CHECK_SAYS("`status`:`ok`,`exit_code`:0,`signal`:null,`error`:null");
+	CHECK_SAYS("`stdout`:`some output`,`stderr`:``");
+	CHECK_SAYS("`summary`:`prog a`");
+	ask(c, "GET /v1/boxes/name:n/commands", "%s", "");
+	CHECK_EQ_INT(heard(c), 200);
+	(void)snprintf(path, sizeof(path), "GET /v1/boxes/name:n/commands/%.26s/events",
+		       strstr(answer, "{\"id\":\"") + 7);
+	ask(c, path, "%s", "");
+	CHECK_EQ_INT(heard(c), 200);
+	CHECK_SAYS("id: 1\nevent: start\ndata: {");
+	CHECK_SAYS("id: 2\nevent: stdout\ndata: {");
+	CHECK_SAYS("id: 8\nevent: gap\ndata: {");
+	CHECK_SAYS("id: 9\nevent: end\ndata: {");
+	(void)snprintf(more, sizeof(more), "%s?after=3", path);
+	ask(c, more, "%s", "");
+	CHECK_EQ_INT(heard(c), 200);
+	CHECK(!says("event: stdout"));
+	(void)snprintf(more, sizeof(more), "%s?after=9", path);
+	ask(c, more, "%s", "");
+	CHECK_EQ_INT(heard(c), 204);
+	finish(c, box);
+}
+
+TEST(http_a_command_whose_box_goes_is_answered)
+{
+	struct box_figures f = { 0 };
+	int c[4], box;
+	uint64_t job;
+
+	gate_open();
+	c[0] = client();
+	box = ready_box(c[0], "{`name`:`n`}");
+	ask(c[0], "POST /v1/boxes/name:n/commands", "{`shell`:`x`}");
+	job = asked_to_run(box, "/bin/bash");
+	say_started(box, job);
+	say_output(box, job, 2, "begun");
+	turn();
+	c[1] = client();
+	ask(c[1], "POST /v1/boxes/name:n/commands", "{`shell`:`y`,`stream`:true}");
+	c[2] = client();
+	ask(c[2], "POST /v1/boxes/name:n/commands", "{`shell`:`z`,`detach`:true}");
+	CHECK_EQ_INT(heard(c[2]), 202);
+	CHECK_SAYS("`status`:`running`");
+	c[3] = client(); /* one that leaves */
+	ask(c[3], "POST /v1/boxes/name:n/commands", "{`shell`:`w`,`stream`:true}");
+	CHECK_EQ_INT(heard(c[3]), 200);
+	(void)close(c[3]);
+	turn();
+	CHECK_EQ_INT(g.aboxes->running, 4);
+	gboxes_gone(&g, BOX, GONE_INIT, &f);
+	CHECK_EQ_INT(heard(c[0]), 200);
+	CHECK_SAYS("`status`:`cancelled`");
+	CHECK_SAYS("`error`:`the box has ended: crashed`");
+	CHECK_SAYS("`stdout`:`begun`");
+	CHECK_EQ_INT(heard(c[1]), 200);
+	CHECK_SAYS("event: end\ndata: {");
+	ask(c[0], "GET /v1/boxes/name:n", "%s", "");
+	CHECK_EQ_INT(heard(c[0]), 404);
+	(void)close(c[1]);
+	(void)close(c[2]);
+	finish(c[0], box);
+}
+
+TEST(http_what_is_wrong_starts_no_command)
+{
+	static const struct {
+		const char *body, *field;
+	} rows[] = {
+		{ "{}", "null" },
+		{ "{`shell`:`a`,`argv`:[`a`]}", "null" },
+		{ "{`argv`:[]}", "`argv`" },
+		{ "{`shell`:`a`,`env`:{``:`x`}}", "`env.`" },
+		{ "{`shell`:`a`,`timeout_ms`:0}", "`timeout_ms`" },
+		{ "{`shell`:`a`,`timeout_ms`:86400001}", "`timeout_ms`" },
+		{ "{`shell`:`a`,`stream`:true,`detach`:true}", "`detach`" },
+		{ "{`shell`:`a`,`output_encoding`:`x`}", "`output_encoding`" },
+		{ "{`shell`:`a`,`on_disconnect`:`x`}", "`on_disconnect`" },
+	};
+	int c, box;
+
+	gate_open();
+	c = client();
+	box = ready_box(c, "{`name`:`n`}");
+	for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
+		char want[128];
+
+		ask(c, "POST /v1/boxes/name:n/commands", "%s", rows[i].body);
+		CHECK_EQ_INT(heard(c), 422);
+		(void)snprintf(want, sizeof(want), "`field`:%s,", rows[i].field);
+		CHECK_SAYS(want);
+		CHECK_EQ_INT(g.aboxes->running, 0);
+	}
+	CHECK_EQ_INT(asked_to_run(box, ""), 0);
+	finish(c, box);
+}
+
+TEST(http_deleting_a_box_answers_everybody_when_it_is_gone)
+{
+	struct box_figures f = { 0 };
+	uint8_t body[128];
+	int c[3], box;
+
+	gate_open();
+	for (int i = 0; i < 3; i++)
+		c[i] = client();
+	box = ready_box(c[0], "{`name`:`n`}");
+	ask(c[2], "POST /v1/boxes/name:n/commands", "{`shell`:`x`}");
+	ask(c[0], "DELETE /v1/boxes/name:n", "%s", "");
+	CHECK_EQ_INT(heard(c[2]), 200); /* its command was ended with it */
+	CHECK_SAYS("`status`:`cancelled`");
+	CHECK_EQ_INT(heard(c[0]), 0);
+	ask(c[2], "GET /v1/boxes?state=ending", "%s", "");
+	CHECK_EQ_INT(heard(c[2]), 200);
+	CHECK_SAYS("`state`:`ending`");
+	CHECK(keeper_gets(OP_BOX_END, &message));
+	CHECK_EQ_INT(chan_send(keeper, REPLY_OK, message.request, body,
+			       (size_t)box_figures_encode(&f, body, sizeof(body)), NULL, 0),
+		     0);
+	CHECK_EQ_INT(heard(c[0]), 204);
+	CHECK_EQ_INT(g.naboxes, 0);
+	(void)close(c[1]);
+	(void)close(c[2]);
+	finish(c[0], box);
+}
