@@ -8,39 +8,73 @@
 #include <string.h>
 #include <sys/mman.h>
 
+static void *map(size_t size, int flags)
+{
+	return mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | flags, -1, 0);
+}
+
 int ring_init(struct ring *r)
 {
-	void *p =
-		mmap(NULL, RING_BYTES, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	void *p = map(RING_BYTES, 0);
 
 	if (p == MAP_FAILED)
 		return -ENOMEM;
-	*r = (struct ring){ .buf = p, .next_number = 1 };
+	*r = (struct ring){ .buf = p, .size = RING_BYTES, .limit = RING_BYTES, .next_number = 1 };
 	return 0;
+}
+
+int ring_init_large(struct ring *r)
+{
+	void *p = map(RING_LARGE_BYTES, MAP_NORESERVE);
+
+	if (p == MAP_FAILED)
+		return ring_init(r);
+	/* Of two bytes not 2 MiB; and a child of init, which may live long, keeps no copy of it. */
+	(void)madvise(p, RING_LARGE_BYTES, MADV_NOHUGEPAGE);
+	(void)madvise(p, RING_LARGE_BYTES, MADV_DONTFORK);
+	*r = (struct ring){
+		.buf = p, .size = RING_LARGE_BYTES, .limit = RING_BYTES, .next_number = 1
+	};
+	return 0;
+}
+
+void ring_limit(struct ring *r, uint64_t bytes)
+{
+	/* What is in use never reaches round into the piece in which the tail is: see give_back(). */
+	size_t max = r->size > RING_BYTES ? r->size - RING_GIVE_BYTES : RING_BYTES;
+
+	r->limit = bytes < RING_BYTES ? RING_BYTES : bytes > max ? max : (size_t)bytes;
 }
 
 void ring_done(struct ring *r)
 {
 	if (r->buf != NULL)
-		(void)munmap(r->buf, RING_BYTES);
+		(void)munmap(r->buf, r->size);
 	*r = (struct ring){ 0 };
 }
 
 static size_t room(const struct ring *r)
 {
-	return RING_BYTES - (size_t)(r->head - r->tail);
+	size_t used = (size_t)(r->head - r->tail);
+
+	return used < r->limit ? r->limit - used : 0;
 }
 
 bool ring_has_room(const struct ring *r)
 {
-	return room(r) >= FRAME_HEADER + 4096 + RING_RESERVE;
+	return ring_fits(r, 4096);
+}
+
+bool ring_fits(const struct ring *r, size_t n)
+{
+	return room(r) >= FRAME_HEADER + n + RING_RESERVE;
 }
 
 /* The n bytes at running count `at`, as at most two pieces of the buffer. */
 static int pieces(const struct ring *r, uint64_t at, size_t n, struct iovec iov[2])
 {
-	size_t off = (size_t)(at % RING_BYTES);
-	size_t first = n < RING_BYTES - off ? n : RING_BYTES - off;
+	size_t off = (size_t)((at - r->base) % r->size);
+	size_t first = n < r->size - off ? n : r->size - off;
 
 	iov[0] = (struct iovec){ .iov_base = r->buf + off, .iov_len = first };
 	iov[1] = (struct iovec){ .iov_base = r->buf, .iov_len = n - first };
@@ -77,12 +111,13 @@ int ring_put(struct ring *r, uint16_t type, uint16_t flags, uint64_t id, const v
 ssize_t ring_read_from(struct ring *r, int fd, uint16_t type, uint16_t flags, uint64_t id,
 		       size_t max)
 {
-	size_t space = room(r) - FRAME_HEADER - RING_RESERVE;
 	struct iovec iov[2];
+	size_t space;
 	ssize_t n;
 
 	if (!ring_has_room(r))
 		return -ENOBUFS;
+	space = room(r) - FRAME_HEADER - RING_RESERVE;
 	if (max > space)
 		max = space;
 	if (max > RING_READ_MAX)
@@ -93,6 +128,43 @@ ssize_t ring_read_from(struct ring *r, int fd, uint16_t type, uint16_t flags, ui
 	if (n > 0)
 		seal(r, type, flags, id, (size_t)n);
 	return n;
+}
+
+/* Whole pieces of the buffer between `given` and `end`, which lies on the edge of a piece. */
+static void give_back(struct ring *r, uint64_t end)
+{
+	struct iovec iov[2];
+	int n;
+
+	if (end <= r->given)
+		return;
+	n = pieces(r, r->given, (size_t)(end - r->given), iov);
+	for (int i = 0; i < n; i++)
+		(void)madvise(iov[i].iov_base, iov[i].iov_len, MADV_DONTNEED);
+	r->given = end;
+}
+
+/* Frames have left: the memory goes, and an empty ring begins at its front. A small ring stays warm. */
+static void collect(struct ring *r)
+{
+	uint64_t used = r->head - r->base;
+
+	if (r->tail < r->head) {
+		if (r->size > RING_BYTES)
+			give_back(r, r->tail - (r->tail - r->base) % RING_GIVE_BYTES);
+		return;
+	}
+	if (used > RING_BYTES && r->size > RING_BYTES)
+		give_back(r,
+			  r->head + (RING_GIVE_BYTES - used % RING_GIVE_BYTES) % RING_GIVE_BYTES);
+	r->base = r->given = r->head;
+}
+
+void ring_rest(struct ring *r)
+{
+	if (r->tail == r->head)
+		(void)madvise(r->buf, RING_BYTES,
+			      MADV_DONTNEED); /* what an empty ring has touched */
 }
 
 void ring_ack(struct ring *r, uint64_t number)
@@ -111,9 +183,10 @@ void ring_ack(struct ring *r, uint64_t number)
 		(void)msg_get_u32(&m);
 		(void)msg_get_u64(&m);
 		if (msg_get_u64(&m) > number || r->tail + n > r->sent)
-			return;
+			break;
 		r->tail += n;
 	}
+	collect(r);
 }
 
 int ring_unsent(const struct ring *r, uint64_t end, struct iovec iov[2])

@@ -6,6 +6,7 @@
 #include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <unistd.h>
 
 #include "wire/frame.h"
@@ -25,7 +26,7 @@ static size_t unsent(const struct ring *r, uint8_t *buf)
 	for (int i = 0; i < n; i++) {
 		CHECK(iov[i].iov_len > 0);
 		CHECK((uint8_t *)iov[i].iov_base >= r->buf);
-		CHECK((uint8_t *)iov[i].iov_base + iov[i].iov_len <= r->buf + RING_BYTES);
+		CHECK((uint8_t *)iov[i].iov_base + iov[i].iov_len <= r->buf + r->size);
 		memcpy(buf + len, iov[i].iov_base, iov[i].iov_len);
 		len += iov[i].iov_len;
 	}
@@ -286,12 +287,12 @@ static void model_ack(struct model *m, uint64_t number)
 
 static void compare(const struct ring *r, const struct model *m, uint64_t shift)
 {
-	static uint8_t buf[RING_BYTES];
+	static uint8_t buf[MODEL_BYTES];
 	size_t n;
 
 	CHECK(r->head - shift == m->head && r->sent - shift == m->sent);
 	CHECK(r->tail - shift == m->tail);
-	CHECK(r->tail <= r->sent && r->sent <= r->head && r->head - r->tail <= RING_BYTES);
+	CHECK(r->tail <= r->sent && r->sent <= r->head && r->head - r->tail <= r->limit);
 	CHECK(r->next_number == m->nframes + 1);
 	n = unsent(r, buf);
 	if (memcmp(buf, m->bytes + m->sent, n) != 0)
@@ -302,7 +303,7 @@ static void random_step(struct ring *r, struct model *m, uint64_t *seed)
 {
 	static uint8_t data[RING_READ_MAX];
 	size_t n = rnd_below(seed, rnd_below(seed, 8) == 0 ? 60000 : 600);
-	uint64_t room = RING_BYTES - (m->head - m->tail);
+	uint64_t room = r->limit - (m->head - m->tail);
 
 	switch (rnd_below(seed, 8)) {
 	case 0:
@@ -351,29 +352,140 @@ static void random_step(struct ring *r, struct model *m, uint64_t *seed)
 	}
 }
 
-TEST(ring_behaves_like_its_model)
+static struct model model_new(void)
 {
 	struct model m = { .bytes = malloc(MODEL_BYTES),
 			   .ends = malloc(MODEL_FRAMES * sizeof(*m.ends)) };
-	uint64_t seed = 12;
 
 	CHECK(m.bytes != NULL && m.ends != NULL);
+	return m;
+}
+
+/* From shift on, until the model is full. */
+static void compare_all_along(struct ring *r, struct model *m, uint64_t shift, uint64_t *seed)
+{
+	r->head = r->sent = r->tail = shift;
+	m->nframes = m->head = m->sent = m->tail = 0;
+	while (m->head + RING_READ_MAX + FRAME_HEADER < MODEL_BYTES && m->nframes < MODEL_FRAMES) {
+		random_step(r, m, seed);
+		compare(r, m, shift);
+	}
+}
+
+TEST(ring_behaves_like_its_model)
+{
+	struct model m = model_new();
+	uint64_t seed = 12;
+
 	for (int round = 0; round < 6; round++) {
 		/* Running counts far from 0 as well: a job may print for years. */
 		uint64_t shift = round % 2 == 0 ? 0 : ((uint64_t)RING_BYTES << 40) + RING_BYTES / 3;
 		struct ring r;
 
 		CHECK_EQ_INT(ring_init(&r), 0);
-		r.head = r.sent = r.tail = shift;
-		m.nframes = m.head = m.sent = m.tail = 0;
-		while (m.head + RING_READ_MAX + FRAME_HEADER < MODEL_BYTES &&
-		       m.nframes < MODEL_FRAMES) {
-			random_step(&r, &m, &seed);
-			compare(&r, &m, shift);
-		}
+		compare_all_along(&r, &m, shift, &seed);
 		CHECK(m.head > 20ull * RING_BYTES);
 		ring_done(&r);
 	}
 	free(m.bytes);
 	free(m.ends);
+}
+
+/* --- large rings -------------------------------------------------------------------------------------------- */
+
+/* How many bytes of it are in memory. */
+static size_t resident(const struct ring *r)
+{
+	size_t page = (size_t)sysconf(_SC_PAGESIZE), pages = r->size / page, n = 0;
+	unsigned char *in = malloc(pages);
+
+	CHECK(in != NULL && mincore(r->buf, r->size, in) == 0);
+	for (size_t i = 0; i < pages; i++)
+		n += in[i] & 1;
+	free(in);
+	return n * page;
+}
+
+/* Small enough to go round many times within the model, and still one that gives pages back. */
+TEST(ring_that_gives_pages_back_behaves_like_its_model)
+{
+	enum { SIZE = RING_BYTES + 4 * RING_GIVE_BYTES };
+	struct model m = model_new();
+	uint64_t seed = 13;
+
+	for (int round = 0; round < 6; round++) {
+		struct ring r;
+
+		CHECK_EQ_INT(ring_init_large(&r), 0);
+		CHECK_EQ_INT(r.size, RING_LARGE_BYTES);
+		CHECK(munmap(r.buf + SIZE, r.size - SIZE) == 0);
+		r.size = SIZE;
+		ring_limit(&r, UINT64_MAX);
+		CHECK_EQ_INT(r.limit, SIZE - RING_GIVE_BYTES);
+		if (round % 2 == 0)
+			r.base = r.given = ((uint64_t)SIZE << 40) + SIZE / 3;
+		compare_all_along(&r, &m, r.base, &seed);
+		ring_done(&r);
+	}
+	free(m.bytes);
+	free(m.ends);
+}
+
+TEST(ring_limit_is_within_its_size)
+{
+	struct ring r;
+
+	CHECK_EQ_INT(ring_init(&r), 0);
+	ring_limit(&r, UINT64_MAX);
+	CHECK_EQ_INT(r.limit, RING_BYTES);
+	ring_done(&r);
+	CHECK_EQ_INT(ring_init_large(&r), 0);
+	CHECK_EQ_INT(r.limit, RING_BYTES);
+	ring_limit(&r, 0);
+	CHECK_EQ_INT(r.limit, RING_BYTES);
+	ring_limit(&r, 40 << 20);
+	CHECK_EQ_INT(r.limit, 40 << 20);
+	ring_limit(&r, UINT64_MAX);
+	CHECK_EQ_INT(r.limit, RING_LARGE_BYTES - RING_GIVE_BYTES);
+	fill(&r);
+	CHECK(r.head - r.tail > RING_LARGE_BYTES - RING_GIVE_BYTES - RING_READ_MAX);
+	ring_limit(&r, 0); /* less than there is: nothing more, and nothing is lost */
+	CHECK(!ring_has_room(&r) && !ring_fits(&r, 0));
+	CHECK_EQ_INT(ring_put(&r, FRAME_OUTPUT, 1, ID, "x", 1), -ENOBUFS);
+	ring_done(&r);
+}
+
+/* What is acknowledged is memory no more, whether or not the ring ever gets empty. */
+TEST(ring_gives_memory_back)
+{
+	static const uint8_t zero[RING_READ_MAX];
+	struct ring r;
+
+	CHECK_EQ_INT(ring_init_large(&r), 0);
+	ring_limit(&r, 32 << 20);
+	fill(&r);
+	CHECK(resident(&r) > (31 << 20));
+	r.sent = r.head;
+	ring_ack(&r, r.next_number - 2);
+	CHECK(r.tail < r.head);
+	CHECK(resident(&r) <= 3 * RING_GIVE_BYTES);
+	for (int i = 0; i < 1000; i++) {
+		CHECK(read_bytes(&r, zero, sizeof(zero), sizeof(zero)) > 0);
+		r.sent = r.head;
+		ring_ack(&r, r.next_number - 2);
+	}
+	CHECK(r.tail < r.head && resident(&r) <= 4 * RING_GIVE_BYTES);
+	fill(&r);
+	r.sent = r.head;
+	ring_ack(&r, r.next_number);
+	CHECK(resident(&r) == 0);
+	CHECK_EQ_INT(ring_put(&r, FRAME_OUTPUT, 1, ID, "x", 1), 0);
+	r.sent = r.head;
+	ring_rest(&r); /* not empty */
+	CHECK(resident(&r) > 0);
+	ring_ack(&r, r.next_number);
+	CHECK(resident(&r) > 0);
+	ring_rest(&r);
+	CHECK(resident(&r) == 0);
+	ring_done(&r);
 }
