@@ -7,9 +7,46 @@
  */
 #include "box/init.h"
 
-#include <errno.h>
+#include "base/own.h"
+#include "wire/msg.h"
+
+#include <string.h>
+#include <sys/epoll.h>
 #include <sys/socket.h>
 #include <sys/uio.h>
+
+int channel_send(const struct job *j, uint8_t type, uint8_t flags, uint64_t cell, const void *p,
+		 size_t n, const int *fds)
+{
+	enum { RIGHTS = 2 * sizeof(int) };
+	union {
+		struct cmsghdr head;
+		uint8_t space[CMSG_SPACE(RIGHTS)];
+	} control = { .space = { 0 } };
+	uint8_t head[CHANNEL_HEADER];
+	struct iovec iov[2] = {
+		{ .iov_base = head, .iov_len = sizeof(head) },
+		{ .iov_base = (void *)(uintptr_t)p, .iov_len = n },
+	};
+	struct msghdr mh = { .msg_iov = iov, .msg_iovlen = 2 };
+	struct msg_out m;
+
+	msg_out_init(&m, head, sizeof(head));
+	msg_put_u8(&m, type);
+	msg_put_u8(&m, flags);
+	msg_put_u16(&m, 0);
+	msg_put_u32(&m, 0);
+	msg_put_u64(&m, cell);
+	if (fds != NULL) {
+		mh.msg_control = &control;
+		mh.msg_controllen = sizeof(control.space);
+		control.head.cmsg_level = SOL_SOCKET;
+		control.head.cmsg_type = SCM_RIGHTS;
+		control.head.cmsg_len = CMSG_LEN(RIGHTS);
+		(void)memcpy(CMSG_DATA(&control.head), fds, RIGHTS);
+	}
+	return sendmsg(j->channel_fd, &mh, MSG_DONTWAIT | MSG_NOSIGNAL) < 0 ? -errno : 0;
+}
 
 /* Whole packets: the process on the other side waits for nothing else. */
 int channel_tell(const struct job *j, uint8_t type, const uint8_t *p, size_t n)
@@ -17,19 +54,47 @@ int channel_tell(const struct job *j, uint8_t type, const uint8_t *p, size_t n)
 	do {
 		bool more = n > CHANNEL_PAYLOAD_MAX;
 		size_t part = more ? CHANNEL_PAYLOAD_MAX : n;
-		uint8_t head[CHANNEL_HEADER] = { type, more ? CHANNEL_MORE : 0 };
-		struct iovec iov[2] = {
-			{ .iov_base = head, .iov_len = sizeof(head) },
-			{ .iov_base = (void *)(uintptr_t)p, .iov_len = part },
-		};
-		struct msghdr mh = { .msg_iov = iov, .msg_iovlen = 2 };
+		int r = channel_send(j, type, more ? CHANNEL_MORE : 0, 0, p, part, NULL);
 
-		if (sendmsg(j->channel_fd, &mh, MSG_DONTWAIT | MSG_NOSIGNAL) < 0)
-			return -errno;
+		if (r < 0)
+			return r;
 		p += part;
 		n -= part;
 	} while (n > 0);
 	return 0;
+}
+
+ssize_t channel_look(const struct job *k)
+{
+	ssize_t n = recv(k->channel_fd, k->kernel->packet, CHANNEL_HEADER,
+			 MSG_DONTWAIT | MSG_PEEK | MSG_TRUNC);
+
+	return n < 0 ? -errno : n;
+}
+
+ssize_t channel_receive(const struct job *k)
+{
+	ssize_t n = recv(k->channel_fd, k->kernel->packet, sizeof(k->kernel->packet),
+			 MSG_DONTWAIT | MSG_TRUNC);
+
+	return n < 0 ? -errno : n;
+}
+
+void channel_watch(struct init *in, struct job *j, uint32_t events)
+{
+	if (j->channel_fd < 0 || events == j->channel_events)
+		return;
+	if (j->channel_events != 0)
+		watch_del(in, j->channel_fd);
+	if (events != 0)
+		watch_add(in, j->channel_fd, WATCH_CHANNEL, job_slot(in, j), events);
+	j->channel_events = events;
+}
+
+void channel_close(struct init *in, struct job *j)
+{
+	channel_watch(in, j, 0);
+	fd_close(&j->channel_fd);
 }
 
 /* Two packets of a held job mean something, in this order: that it waits, and that it has begun. */
@@ -49,7 +114,7 @@ void channel_event(struct init *in, struct job *j)
 		}
 		j->begun = n == CHANNEL_HEADER && head[0] == CHANNEL_BEGUN && j->went;
 		/* Begun, gone, or going its own way: its end tells. */
-		watch_del(in, j->channel_fd);
+		channel_watch(in, j, 0);
 		return;
 	}
 }

@@ -130,6 +130,9 @@ static int handle(struct init *in, const struct frame *f)
 	case FRAME_INPUT_END:
 		job_input_end(in, f);
 		return 0;
+	case FRAME_TELL:
+		cell_tell(in, f);
+		return 0;
 	case FRAME_SIGNAL:
 		job_signal(in, f);
 		return 0;

@@ -15,8 +15,9 @@
 
 enum {
 	INIT_CONTROL_FD = 3, /* SEQPACKET socket to the keeper, open at exec */
-	JOBS_MAX = 64,
-	DONE_MAX = 256, /* ids of finished jobs that are still refused */
+	JOBS_MAX = 128,
+	CELLS_LINGER_MAX = 32, /* cells of one kernel that have ended and still have their pipes */
+	DONE_MAX = 256,        /* ids of finished jobs that are still refused */
 	INPUT_BYTES = 65536,
 	REPLY_BYTES = 65536,
 };
@@ -35,7 +36,7 @@ enum job_state {
 	JOB_FREE,    /* the slot is empty */
 	JOB_RUNNING, /* the leader has not been reaped */
 	JOB_ENDED,   /* reaped; its pipes may hold output that was printed before */
-	JOB_TOLD,    /* EXIT is in the ring; what still arrives in the pipes is dropped */
+	JOB_TOLD,    /* EXIT is in the ring; what still arrives is late (a cell's), or dropped */
 };
 
 struct out_stream {
@@ -43,8 +44,30 @@ struct out_stream {
 	bool watched;   /* is in the epoll set */
 	uint64_t total; /* bytes read, dropped ones included */
 	uint64_t kept;  /* bytes put into the ring */
-	uint64_t left;  /* JOB_ENDED without sweep: how many more belong to the job */
+	uint64_t left;  /* how many more come before something that waits: EXIT, a message */
 	bool cut;
+};
+
+/* What a job with JOB_KERNEL has beside; see cell.c. */
+struct kernel {
+	struct job *cell;  /* that runs; NULL: none */
+	bool blocked;      /* its channel takes no more for the moment */
+	bool over;         /* has ended, and so have its cells */
+	uint64_t again_us; /* then a packet is tried again for which there was no memory */
+	uint64_t left;     /* JOB_ENDED: bytes in the channel that are still to be read */
+	struct job *to;    /* whose ring the packet waits for; NULL: there is none */
+	size_t len;
+	uint8_t packet[CHANNEL_HEADER + CHANNEL_PAYLOAD_MAX];
+};
+
+/* What a JOB_CELL has beside. */
+struct cell {
+	struct job *kernel; /* NULL: it has ended, or the cell was given up */
+	int write_fd[2];    /* stdout and stderr, until the first packet has taken them along */
+	uint64_t timeout_us;
+	bool asked;    /* the whole request is in the channel */
+	bool died;     /* its kernel ended before it */
+	uint64_t told; /* number of the last TELL */
 };
 
 struct job {
@@ -52,10 +75,14 @@ struct job {
 	uint64_t id;
 	pid_t pid;
 	uint32_t flags;
-	int channel_fd; /* of a held job; -1: none */
-	bool went;      /* GO came */
-	bool ready;     /* it said that it waits for that */
-	bool begun;     /* and that it has begun */
+	int channel_fd;          /* of a held job; -1: none */
+	uint32_t channel_events; /* what it is watched for */
+	bool went;               /* GO came */
+	bool ready;              /* it said that it waits for that */
+	bool begun;              /* and that it has begun */
+	struct kernel *kernel;   /* NULL: it is none */
+	struct cell *cell;       /* NULL: it is none */
+	uint64_t order;          /* JOB_TOLD: the lower, the earlier */
 	uint64_t output_max;
 	uint64_t started_us, deadline_us; /* deadline UINT64_MAX: none */
 	bool timed_out;
@@ -97,6 +124,7 @@ struct init {
 	struct job jobs[JOBS_MAX];
 	uint64_t done[DONE_MAX];
 	unsigned int ndone;
+	uint64_t ntold;
 };
 
 /* --- conn.c: the stream to the gate --- */
@@ -112,13 +140,22 @@ void conn_refuse(struct init *in, uint64_t id, int error, const char *why);
 void conn_input_ack(struct init *in, const struct job *j);
 void conn_ready(struct init *in, const struct job *j);
 
-/* --- job.c: jobs --- */
+/* --- job.c: life and death of a job --- */
 
 struct job *job_find(struct init *in, uint64_t id);
+unsigned int job_slot(const struct init *in, const struct job *j);
+/* Move a job on as far as it can go now; it may be free then. */
+void job_settle(struct init *in, struct job *j);
+/* Its EXIT into the ring: it is JOB_TOLD. */
+void job_tell_exit(struct init *in, struct job *j);
+/* It is over and everything of it was acknowledged: free, and its id remembered. */
+void job_done(struct init *in, struct job *j);
+/* To the job's process group. */
+void job_kill(const struct job *j, int sig);
+uint64_t job_deadline(uint64_t from, uint64_t timeout_us);
+
 void job_run(struct init *in, const struct frame *f);
 void job_go(struct init *in, const struct frame *f);
-void job_input(struct init *in, const struct frame *f);
-void job_input_end(struct init *in, const struct frame *f);
 void job_signal(struct init *in, const struct frame *f);
 void job_resize(struct init *in, const struct frame *f);
 void job_ack(struct init *in, const struct frame *f);
@@ -129,11 +166,70 @@ void jobs_reap(struct init *in);
 /* End the jobs whose time is over; the next deadline. */
 uint64_t jobs_expire(struct init *in);
 
+/* --- stream.c: what goes in and what comes out --- */
+
+/* Watch what can make progress now, and nothing else. */
+void streams_watch(struct init *in, struct job *j);
+void streams_close(struct init *in, struct job *j);
+/* What is in the pipes at this moment comes before what happens next. */
+void streams_mark(struct job *j);
+/* Read what was marked, as far as the ring has room. */
+void streams_pump(struct init *in, struct job *j);
+/* Whether some of it is still to be read. */
+bool streams_behind(const struct job *j);
+void out_event(struct init *in, struct job *j, unsigned int i);
+void input_close(struct init *in, struct job *j);
+void input_feed(struct init *in, struct job *j);
+void job_input(struct init *in, const struct frame *f);
+void job_input_end(struct init *in, const struct frame *f);
+
 /* --- channel.c: packets to and from a held job --- */
 
+/* One packet, with two descriptors unless fds is NULL. 0 or -errno. */
+int channel_send(const struct job *j, uint8_t type, uint8_t flags, uint64_t cell, const void *p,
+		 size_t n, const int *fds);
 /* One message, as whole packets. 0 or -errno: it does not read, or is gone. */
 int channel_tell(const struct job *j, uint8_t type, const uint8_t *p, size_t n);
+/* The head of a kernel's next packet, which stays in the channel. As the next one. */
+ssize_t channel_look(const struct job *k);
+/* The next packet of a kernel. Its length, which may be more than there is room for; 0 at the end,
+ * -errno. Descriptors that came along are closed by the system: nobody asked for them. */
+ssize_t channel_receive(const struct job *k);
+/* Watch it for these events; 0: not at all. */
+void channel_watch(struct init *in, struct job *j, uint32_t events);
+void channel_close(struct init *in, struct job *j);
+/* A held job that is no kernel has said something. */
 void channel_event(struct init *in, struct job *j);
+
+/* --- cell.c: kernels and their cells --- */
+
+/* 0 or -errno: no such kernel, or it has a cell that runs. */
+int cell_open(struct init *in, struct job *c, const struct job_spec *spec);
+void cell_free(struct job *c);
+/* Its request to the kernel, as far as that takes it. */
+void cell_feed(struct init *in, struct job *c);
+/* The request is complete: from now on time counts. */
+void cell_asked(struct job *c);
+void cell_signal(struct init *in, struct job *c, int sig);
+void cell_tell(struct init *in, const struct frame *f);
+void cell_expired(struct init *in, struct job *c);
+/* Whether a cell has ended and is listened to all the same. */
+bool cell_lingers(const struct job *j);
+/* Whether a packet waits until what was printed before it is in the ring of this job. */
+bool cell_held(const struct job *j);
+/* Give up a cell that lingers: whoever still writes there gets a broken pipe. It may be free then. */
+void cell_shut(struct init *in, struct job *c);
+/* The oldest one. False: there is none. */
+bool cell_shut_oldest(struct init *in);
+
+/* The channel of a kernel is ready. */
+void kernel_event(struct init *in, struct job *k);
+/* Its process has ended. */
+void kernel_ended(struct job *k);
+/* Packets that wait go where they belong, if there is room by now. j: the kernel or a cell. */
+void kernel_settle(struct init *in, struct job *j);
+/* Try again what had no memory; when to do so next. */
+uint64_t kernel_again(struct init *in, struct job *k, uint64_t now);
 
 /* --- spawn.c: from fork to exec --- */
 
@@ -144,6 +240,8 @@ struct exec_report { /* from a child that failed before exec, on its job's exec_
 
 /* Start the job's process. Fills pid and the descriptors of j. 0 or -errno. */
 int spawn(struct init *in, struct job *j, const struct job_spec *spec);
+/* Our end does not block. */
+int pipe_open(int *ours, int *theirs, bool we_read);
 
 /* --- files.c --- */
 

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * Jobs: start, feed, read, end.
+ * Jobs: their life from RUN to the last acknowledgement. What goes in and out is stream.c's, and jobs
+ * without a process are cell.c's.
  *
  * JOB_RUNNING -> JOB_ENDED when the leader is reaped -> JOB_TOLD when all that it printed is in the
  * ring and EXIT behind it -> JOB_FREE when EXIT is acknowledged and the pipes are at their end.
@@ -24,7 +25,7 @@
 #include <sys/wait.h>
 #include <termios.h>
 
-static unsigned int slot_of(const struct init *in, const struct job *j)
+unsigned int job_slot(const struct init *in, const struct job *j)
 {
 	return (unsigned int)(j - in->jobs);
 }
@@ -45,68 +46,29 @@ static bool was_done(const struct init *in, uint64_t id)
 	return false;
 }
 
-/* --- descriptors ---------------------------------------------------------------------------- */
-
-static void out_close(struct init *in, struct out_stream *s)
-{
-	if (s->fd >= 0 && s->watched)
-		watch_del(in, s->fd);
-	s->watched = false;
-	fd_close(&s->fd);
-}
-
-static void in_close(struct init *in, struct job *j)
-{
-	if (j->in_fd >= 0 && j->in_watched)
-		watch_del(in, j->in_fd);
-	j->in_watched = false;
-	fd_close(&j->in_fd);
-}
-
-/* Watch exactly what can make progress. A pipe that hung up is reported whatever is asked for, so
- * "not now" means out of the set. */
-static void update_watches(struct init *in, struct job *j)
-{
-	bool room = j->state == JOB_TOLD || ring_has_room(&j->ring);
-
-	for (unsigned int i = 0; i < 2; i++) {
-		struct out_stream *s = &j->out[i];
-		bool want = s->fd >= 0 && room;
-
-		if (want && !s->watched)
-			watch_add(in, s->fd, i == 0 ? WATCH_OUT : WATCH_ERR, slot_of(in, j),
-				  EPOLLIN);
-		else if (!want && s->watched && s->fd >= 0)
-			watch_del(in, s->fd);
-		s->watched = want;
-	}
-	if (j->in_fd >= 0) {
-		bool want = j->in_len > 0;
-
-		if (want && !j->in_watched)
-			watch_add(in, j->in_fd, WATCH_IN, slot_of(in, j), EPOLLOUT);
-		else if (!want && j->in_watched)
-			watch_del(in, j->in_fd);
-		j->in_watched = want;
-	}
-}
-
 static void job_free(struct init *in, struct job *j)
 {
-	in_close(in, j);
-	out_close(in, &j->out[0]);
-	out_close(in, &j->out[1]);
+	cell_free(j);
+	input_close(in, j);
+	streams_close(in, j);
 	fd_close(&j->exec_fd);
-	fd_close(&j->channel_fd);
+	channel_close(in, j);
+	free(j->kernel);
 	ring_done(&j->ring);
 	free(j->in_buf);
 	*j = (struct job){ .state = JOB_FREE };
 }
 
+void job_done(struct init *in, struct job *j)
+{
+	in->done[in->ndone++ % DONE_MAX] = j->id;
+	job_free(in, j);
+}
+
 /* --- the end -------------------------------------------------------------------------------- */
 
-/* To the job's process group; a child that has just been forked does not lead one yet. */
-static void kill_group(const struct job *j, int sig)
+/* A child that has just been forked does not lead a group yet. */
+void job_kill(const struct job *j, int sig)
 {
 	if (kill(-j->pid, sig) < 0)
 		(void)kill(j->pid, sig);
@@ -137,7 +99,7 @@ static void look_for_files(char only[JOB_STAGE_MAX])
 		(void)closedir(d);
 }
 
-static void tell_exit(struct init *in, struct job *j)
+void job_tell_exit(struct init *in, struct job *j)
 {
 	uint8_t body[256];
 	struct job_exit x = {
@@ -163,36 +125,48 @@ static void tell_exit(struct init *in, struct job *j)
 	}
 	x.flags = (j->timed_out ? JOB_TIMED_OUT : 0) | (j->out[0].cut ? JOB_CUT_STDOUT : 0) |
 		  (j->out[1].cut ? JOB_CUT_STDERR : 0) |
-		  ((j->flags & JOB_HELD) != 0 && !j->begun ? JOB_NOT_BEGUN : 0);
+		  ((j->flags & JOB_HELD) != 0 && !j->begun ? JOB_NOT_BEGUN : 0) |
+		  (j->cell != NULL && j->cell->died ? JOB_KERNEL_DIED : 0);
 	if ((j->flags & JOB_THAW) != 0 && (j->flags & JOB_SWEEP) != 0)
 		look_for_files(x.only);
 	n = job_exit_encode(&x, body, sizeof(body));
 	if (n < 0 || ring_put(&j->ring, FRAME_EXIT, 0, j->id, body, (size_t)n) < 0)
 		_exit(1); /* the ring keeps room for this frame */
-	in_close(in, j);
+	input_close(in, j);
+	free(j->in_buf);
+	j->in_buf = NULL;
+	j->in_len = 0;
+	j->deadline_us = UINT64_MAX;
+	j->order = ++in->ntold;
 	j->state = JOB_TOLD;
 }
 
-/* Move a job on as far as it can go now. */
-static void settle_job(struct init *in, struct job *j)
+/* Whether everything that comes before its EXIT is in the ring. */
+static bool is_drained(const struct job *j)
 {
-	if (j->state == JOB_ENDED) {
-		bool drained = true;
+	if (j->kernel != NULL && !j->kernel->over)
+		return false;
+	if ((j->flags & JOB_SWEEP) != 0)
+		return j->out[0].fd < 0 && j->out[1].fd < 0;
+	return !streams_behind(j);
+}
 
-		for (unsigned int i = 0; i < 2; i++)
-			if (j->out[i].fd >= 0 &&
-			    ((j->flags & JOB_SWEEP) != 0 || j->out[i].left > 0))
-				drained = false;
-		if (drained)
-			tell_exit(in, j);
+void job_settle(struct init *in, struct job *j)
+{
+	kernel_settle(in, j);
+	if (j->state == JOB_FREE)
+		return; /* a cell that was given up */
+	if (j->state == JOB_ENDED) {
+		streams_pump(in, j);
+		if (is_drained(j))
+			job_tell_exit(in, j);
 	}
 	if (j->state == JOB_TOLD && j->ring.tail == j->ring.head && j->out[0].fd < 0 &&
 	    j->out[1].fd < 0) {
-		in->done[in->ndone++ % DONE_MAX] = j->id;
-		job_free(in, j);
+		job_done(in, j);
 		return;
 	}
-	update_watches(in, j);
+	streams_watch(in, j);
 }
 
 static void read_exec_report(struct job *j)
@@ -214,16 +188,14 @@ static void leader_ended(struct init *in, struct job *j, int status, const struc
 	j->ended_us = clock_us();
 	j->deadline_us = UINT64_MAX;
 	read_exec_report(j);
-	channel_event(in, j);
+	if (j->kernel != NULL)
+		kernel_ended(j);
+	else
+		channel_event(in, j);
 	if ((j->flags & JOB_SWEEP) != 0)
 		(void)kill(-1, SIGKILL);
-	for (unsigned int i = 0; i < 2; i++) {
-		int left = 0;
-
-		if (j->out[i].fd >= 0 && ioctl(j->out[i].fd, FIONREAD, &left) == 0 && left > 0)
-			j->out[i].left = (uint64_t)left;
-	}
-	settle_job(in, j);
+	streams_mark(j);
+	job_settle(in, j);
 }
 
 void jobs_reap(struct init *in)
@@ -234,8 +206,23 @@ void jobs_reap(struct init *in)
 
 	while ((pid = wait4(-1, &status, WNOHANG, &usage)) > 0)
 		for (unsigned int i = 0; i < JOBS_MAX; i++)
-			if (in->jobs[i].state == JOB_RUNNING && in->jobs[i].pid == pid)
+			if (in->jobs[i].state == JOB_RUNNING && in->jobs[i].cell == NULL &&
+			    in->jobs[i].pid == pid)
 				leader_ended(in, &in->jobs[i], status, &usage);
+}
+
+static void expired(struct init *in, struct job *j)
+{
+	if (j->cell != NULL) {
+		cell_expired(in, j);
+		return;
+	}
+	j->timed_out = true;
+	j->deadline_us = UINT64_MAX;
+	if ((j->flags & JOB_SWEEP) != 0)
+		(void)kill(-1, SIGKILL);
+	else
+		job_kill(j, SIGKILL);
 }
 
 uint64_t jobs_expire(struct init *in)
@@ -244,237 +231,131 @@ uint64_t jobs_expire(struct init *in)
 
 	for (unsigned int i = 0; i < JOBS_MAX; i++) {
 		struct job *j = &in->jobs[i];
+		uint64_t again;
 
 		if (j->state != JOB_RUNNING)
 			continue;
-		if (j->deadline_us <= now) {
-			j->timed_out = true;
-			j->deadline_us = UINT64_MAX;
-			if ((j->flags & JOB_SWEEP) != 0)
-				(void)kill(-1, SIGKILL);
-			else
-				kill_group(j, SIGKILL);
-		}
+		if (j->deadline_us <= now)
+			expired(in, j);
 		if (j->deadline_us < next)
 			next = j->deadline_us;
+		again = j->kernel != NULL ? kernel_again(in, j, now) : UINT64_MAX;
+		if (again < next)
+			next = again;
 	}
 	return next;
 }
 
-/* --- output --------------------------------------------------------------------------------- */
-
-/* Read and drop. The count, 0 at the end, -errno. */
-static ssize_t discard(int fd, size_t max)
-{
-	static uint8_t sink[RING_READ_MAX];
-	ssize_t n = read(fd, sink, max < sizeof(sink) ? max : sizeof(sink));
-
-	return n < 0 ? -errno : n;
-}
-
-/* Whether what arrives now was printed after the job's end, by a daemon. */
-static bool is_over(const struct job *j, const struct out_stream *s)
-{
-	return j->state == JOB_TOLD ||
-	       (j->state == JOB_ENDED && (j->flags & JOB_SWEEP) == 0 && s->left == 0);
-}
-
-static ssize_t read_stream(struct job *j, unsigned int i)
-{
-	struct out_stream *s = &j->out[i];
-	size_t max = RING_READ_MAX;
-
-	if (is_over(j, s))
-		return discard(s->fd, max);
-	if (j->state == JOB_ENDED && (j->flags & JOB_SWEEP) == 0 && s->left < max)
-		max = (size_t)s->left;
-	if (j->output_max != 0 && s->kept >= j->output_max) {
-		ssize_t n = discard(s->fd, max);
-
-		if (n > 0)
-			s->cut = true;
-		return n;
-	}
-	if (j->output_max != 0 && j->output_max - s->kept < max)
-		max = (size_t)(j->output_max - s->kept);
-	return ring_read_from(&j->ring, s->fd, FRAME_OUTPUT, (uint16_t)(i + 1), j->id, max);
-}
-
-static void out_event(struct init *in, struct job *j, unsigned int i)
-{
-	struct out_stream *s = &j->out[i];
-	bool over = s->fd >= 0 && is_over(j, s);
-	ssize_t n;
-
-	if (s->fd < 0 || (!over && !ring_has_room(&j->ring)))
-		return;
-	n = read_stream(j, i);
-	if (n == -EAGAIN || n == -EINTR)
-		return;
-	if (n <= 0) { /* a terminal ends with EIO */
-		out_close(in, s);
-	} else if (!over) {
-		s->total += (uint64_t)n;
-		if (!s->cut)
-			s->kept += (uint64_t)n;
-		s->left -= (uint64_t)n < s->left ? (uint64_t)n : s->left;
-	}
-	settle_job(in, j);
-}
-
-/* --- input ---------------------------------------------------------------------------------- */
-
-static void feed(struct init *in, struct job *j)
-{
-	while (j->in_fd >= 0 && j->in_len > 0) {
-		ssize_t n = write(j->in_fd, j->in_buf + j->in_at, j->in_len);
-
-		if (n < 0 && (errno == EAGAIN || errno == EINTR))
-			break;
-		if (n < 0) { /* nobody reads any more: take the rest and forget it */
-			j->in_taken += j->in_len;
-			j->in_len = 0;
-			in_close(in, j);
-			break;
-		}
-		j->in_at += (size_t)n;
-		j->in_len -= (size_t)n;
-		j->in_taken += (uint64_t)n;
-	}
-	if (j->in_len == 0) {
-		j->in_at = 0;
-		if (j->in_end && j->in_fd >= 0) {
-			static const char eot = 4;
-
-			if ((j->flags & JOB_PTY) != 0)
-				(void)!write(j->in_fd, &eot, 1);
-			in_close(in, j);
-		}
-	}
-	conn_input_ack(in, j);
-	update_watches(in, j);
-}
-
-void job_input(struct init *in, const struct frame *f)
-{
-	struct job *j = job_find(in, f->id);
-	const uint8_t *p = f->payload;
-	size_t n = f->len;
-
-	if (j == NULL || j->in_buf == NULL || j->state != JOB_RUNNING) {
-		conn_refuse(in, f->id, ESRCH, "no such job, or it takes no input");
-		return;
-	}
-	/* A gate that took over may repeat what its predecessor had sent. */
-	if (f->number < j->in_received) {
-		uint64_t known = j->in_received - f->number;
-
-		if (known >= n)
-			return;
-		p += known;
-		n -= (size_t)known;
-	}
-	if (f->number > j->in_received || n > INPUT_BYTES - j->in_len || j->in_end) {
-		conn_refuse(in, f->id, EINVAL, "input beyond the window or after its end");
-		return;
-	}
-	if (j->in_at > 0) {
-		(void)memmove(j->in_buf, j->in_buf + j->in_at, j->in_len);
-		j->in_at = 0;
-	}
-	(void)memcpy(j->in_buf + j->in_len, p, n);
-	j->in_len += n;
-	j->in_received += n;
-	if (j->in_fd < 0) { /* closed by the reader: swallowed */
-		j->in_taken += j->in_len;
-		j->in_len = 0;
-	}
-	feed(in, j);
-}
-
-void job_input_end(struct init *in, const struct frame *f)
-{
-	struct job *j = job_find(in, f->id);
-
-	if (j == NULL || j->in_buf == NULL || j->state != JOB_RUNNING)
-		return;
-	if (f->number != j->in_received) {
-		conn_refuse(in, f->id, EINVAL, "end of input at another place than its bytes");
-		return;
-	}
-	j->in_end = true;
-	feed(in, j);
-}
-
 /* --- requests ------------------------------------------------------------------------------- */
 
+/* A free one, or that of the oldest job of which nothing is kept: somebody may still write there,
+ * but nobody has to read it. */
 static struct job *slot_for(struct init *in)
 {
-	struct job *dropping = NULL;
+	struct job *old = NULL;
 
 	for (unsigned int i = 0; i < JOBS_MAX; i++) {
 		struct job *j = &in->jobs[i];
 
 		if (j->state == JOB_FREE)
 			return j;
-		if (j->state == JOB_TOLD && j->ring.tail == j->ring.head)
-			dropping = j;
+		if (j->state == JOB_TOLD && j->ring.tail == j->ring.head &&
+		    (old == NULL || j->order < old->order))
+			old = j;
 	}
-	/* Only a daemon's output is still dropped there: it can have its broken pipe. */
-	if (dropping != NULL) {
-		in->done[in->ndone++ % DONE_MAX] = dropping->id;
-		job_free(in, dropping);
-	}
-	return dropping;
+	if (old != NULL && cell_lingers(old))
+		cell_shut(in, old);
+	else if (old != NULL)
+		job_done(in, old);
+	return old;
 }
 
-static uint64_t deadline(uint64_t from, uint64_t timeout_us)
+uint64_t job_deadline(uint64_t from, uint64_t timeout_us)
 {
 	return timeout_us == 0 || timeout_us > UINT64_MAX / 2 ? UINT64_MAX : from + timeout_us;
 }
 
-static int start(struct init *in, struct job *j, uint64_t id, const struct job_spec *spec)
+/* With JOB_KEEP there is room for all that will be kept of both streams, and for messages. */
+static void set_output_max(struct job *j, uint64_t output_max)
+{
+	const uint64_t beside = 32ull << 20;
+
+	j->output_max = output_max;
+	if ((j->flags & JOB_KEEP) != 0)
+		ring_limit(&j->ring, output_max == 0 || output_max > RING_LARGE_BYTES
+					     ? RING_LARGE_BYTES
+					     : 2 * output_max + beside);
+}
+
+/* What a job has before there is anything to run. On failure it has nothing. */
+static int prepare(struct init *in, struct job *j, uint64_t id, const struct job_spec *spec)
 {
 	bool takes_input = (spec->flags & (JOB_STDIN | JOB_PTY)) != 0;
+	bool is_kernel = (spec->flags & JOB_KERNEL) != 0;
 	uint8_t *input = takes_input ? malloc(INPUT_BYTES) : NULL;
-	uint8_t pid[4];
-	struct msg_out m;
+	struct kernel *kernel = is_kernel ? calloc(1, sizeof(*kernel)) : NULL;
 	int r;
 
-	if (takes_input && input == NULL)
+	if ((takes_input && input == NULL) || (is_kernel && kernel == NULL)) {
+		free(input);
+		free(kernel);
 		return -ENOMEM;
+	}
 	*j = (struct job){
 		.state = JOB_FREE,
 		.id = id,
 		.flags = spec->flags,
-		.output_max = spec->output_max,
+		.kernel = kernel,
+		.in_buf = input,
 		.in_fd = -1,
 		.channel_fd = -1,
-		.in_buf = input,
 		.exec_fd = -1,
 		.out = { { .fd = -1 }, { .fd = -1 } },
 	};
-	r = ring_init(&j->ring);
+	r = (spec->flags & JOB_KEEP) != 0 ? ring_init_large(&j->ring) : ring_init(&j->ring);
 	if (r < 0) {
 		job_free(in, j);
 		return r;
 	}
+	set_output_max(j, spec->output_max);
 	j->started_us = clock_us();
-	j->deadline_us = (spec->flags & JOB_HELD) != 0 ? UINT64_MAX
-						       : deadline(j->started_us, spec->timeout_us);
-	r = spawn(in, j, spec);
+	j->deadline_us = (spec->flags & JOB_HELD) != 0
+				 ? UINT64_MAX
+				 : job_deadline(j->started_us, spec->timeout_us);
+	return 0;
+}
+
+static int start(struct init *in, struct job *j, uint64_t id, const struct job_spec *spec)
+{
+	uint8_t pid[4];
+	struct msg_out m;
+	int r = prepare(in, j, id, spec);
+
+	if (r < 0)
+		return r;
+	r = spec->kind == JOB_CELL ? cell_open(in, j, spec) : spawn(in, j, spec);
 	if (r < 0) {
 		job_free(in, j);
 		return r;
 	}
 	j->state = JOB_RUNNING;
-	if (j->channel_fd >= 0)
-		watch_add(in, j->channel_fd, WATCH_CHANNEL, slot_of(in, j), EPOLLIN);
+	channel_watch(in, j, EPOLLIN);
 	msg_out_init(&m, pid, sizeof(pid));
 	msg_put_u32(&m, (uint32_t)j->pid);
 	(void)ring_put(&j->ring, FRAME_STARTED, 0, id, pid, m.len);
-	update_watches(in, j);
+	streams_watch(in, j);
 	return 0;
+}
+
+static const char *why_not(enum job_kind kind, int error)
+{
+	if (kind == JOB_CELL && error == ESRCH)
+		return "no such kernel";
+	if (kind == JOB_CELL && error == EBUSY)
+		return "the kernel runs another cell";
+	if (kind == JOB_CELL && error == EAGAIN)
+		return "the kernel has not been told to go";
+	return "the job could not be started";
 }
 
 void job_run(struct init *in, const struct frame *f)
@@ -496,10 +377,11 @@ void job_run(struct init *in, const struct frame *f)
 		return;
 	}
 	r = job_spec_decode(f->payload, f->len, &spec, &block);
-	if (r == 0)
-		r = start(in, j, f->id, &spec);
+	if (r == 0) /* descriptors are short: those of cells that have ended are the first to go */
+		while ((r = start(in, j, f->id, &spec)) == -EMFILE && cell_shut_oldest(in))
+			;
 	if (r < 0)
-		conn_refuse(in, f->id, -r, "the job could not be started");
+		conn_refuse(in, f->id, -r, why_not(spec.kind, -r));
 	free(block);
 }
 
@@ -518,14 +400,14 @@ void job_go(struct init *in, const struct frame *f)
 		return; /* said again by a gate that took over */
 	msg_in_init(&m, f->payload, f->len);
 	timeout_us = msg_get_u64(&m);
-	j->output_max = msg_get_u64(&m);
+	set_output_max(j, msg_get_u64(&m));
 	j->went = true;
 	j->started_us = clock_us();
-	j->deadline_us = deadline(j->started_us, timeout_us);
+	j->deadline_us = job_deadline(j->started_us, timeout_us);
 	/* Who does not take it is gone, or never will: it is ended, and its EXIT is the answer. */
 	if (channel_tell(j, CHANNEL_CONFIG, f->payload + m.at, f->len - m.at) < 0)
-		kill_group(j, SIGKILL);
-	update_watches(in, j);
+		job_kill(j, SIGKILL);
+	streams_watch(in, j);
 }
 
 void job_signal(struct init *in, const struct frame *f)
@@ -549,8 +431,10 @@ void job_signal(struct init *in, const struct frame *f)
 		conn_refuse(in, f->id, ESRCH, "no such job");
 		return;
 	}
-	if (scope == 0)
-		kill_group(j, (int)sig);
+	if (j->cell != NULL)
+		cell_signal(in, j, (int)sig);
+	else if (scope == 0)
+		job_kill(j, (int)sig);
 	else
 		(void)kill(j->pid, (int)sig);
 }
@@ -578,7 +462,9 @@ void job_ack(struct init *in, const struct frame *f)
 	if (j == NULL)
 		return;
 	ring_ack(&j->ring, f->number);
-	settle_job(in, j);
+	if (cell_lingers(j))
+		ring_rest(&j->ring);
+	job_settle(in, j);
 }
 
 void job_event(struct init *in, unsigned int slot, enum watch what)
@@ -588,7 +474,9 @@ void job_event(struct init *in, unsigned int slot, enum watch what)
 	if (j->state == JOB_FREE)
 		return; /* freed earlier in this turn */
 	if (what == WATCH_IN)
-		feed(in, j);
+		input_feed(in, j);
+	else if (what == WATCH_CHANNEL && j->kernel != NULL)
+		kernel_event(in, j);
 	else if (what == WATCH_CHANNEL)
 		channel_event(in, j);
 	else

@@ -66,13 +66,41 @@ static void reset_signals(void)
 	(void)sigprocmask(SIG_SETMASK, &none, NULL);
 }
 
-static void take_descriptors(const struct pipes *p)
+/* What is open for other jobs may leave too few for ours to get into place. */
+static void drop_jobs(const struct init *in)
+{
+	for (unsigned int i = 0; i < JOBS_MAX; i++) {
+		const struct job *j = &in->jobs[i];
+
+		if (j->state == JOB_FREE)
+			continue;
+		for (unsigned int k = 0; k < 2; k++)
+			if (j->out[k].fd >= 0)
+				(void)close(j->out[k].fd);
+	}
+}
+
+static int move_up(const struct init *in, int fd)
+{
+	int high = fcntl(fd, F_DUPFD, FD_MAX);
+
+	if (high < 0 && errno == EMFILE) {
+		drop_jobs(in);
+		high = fcntl(fd, F_DUPFD, FD_MAX);
+	}
+	return high;
+}
+
+static void take_descriptors(const struct init *in, const struct pipes *p)
 {
 	int high[FD_MAX];
 
 	/* First out of the way of the places, then into place. */
-	for (int i = 0; i < FD_MAX; i++)
-		high[i] = p->child[i] >= 0 ? fcntl(p->child[i], F_DUPFD, FD_MAX) : -1;
+	for (int i = 0; i < FD_MAX; i++) {
+		high[i] = p->child[i] >= 0 ? move_up(in, p->child[i]) : -1;
+		if (high[i] < 0 && p->child[i] >= 0)
+			fail(p->child[FD_REPORT], "descriptors");
+	}
 	for (int i = 0; i < FD_MAX; i++)
 		if (high[i] < 0)
 			(void)close(i);
@@ -146,7 +174,7 @@ static _Noreturn void child(const struct init *in, const struct job_spec *spec,
 		fail(report, "session");
 	if ((spec->flags & JOB_PTY) != 0 && ioctl(p->child[0], TIOCSCTTY, 0) < 0)
 		fail(report, "terminal");
-	take_descriptors(p);
+	take_descriptors(in, p);
 	report = FD_REPORT;
 	if (in->shielded)
 		take_shield_off();
@@ -194,7 +222,7 @@ static int open_terminal(const struct init *in, const struct job_spec *spec, int
 	return 0;
 }
 
-static int make_pipe(int *ours, int *theirs, bool we_read)
+int pipe_open(int *ours, int *theirs, bool we_read)
 {
 	int p[2];
 
@@ -220,15 +248,15 @@ static int open_streams(const struct init *in, struct job *j, const struct job_s
 		return j->in_fd < 0 || theirs[1] < 0 || theirs[2] < 0 ? -errno : 0;
 	}
 	if ((spec->flags & JOB_STDIN) != 0) {
-		r = make_pipe(&j->in_fd, &theirs[0], false);
+		r = pipe_open(&j->in_fd, &theirs[0], false);
 	} else {
 		theirs[0] = open("/dev/null", O_RDONLY | O_CLOEXEC);
 		r = theirs[0] < 0 ? -errno : 0;
 	}
 	if (r == 0)
-		r = make_pipe(&j->out[0].fd, &theirs[1], true);
+		r = pipe_open(&j->out[0].fd, &theirs[1], true);
 	if (r == 0)
-		r = make_pipe(&j->out[1].fd, &theirs[2], true);
+		r = pipe_open(&j->out[1].fd, &theirs[2], true);
 	return r;
 }
 
@@ -275,7 +303,7 @@ int spawn(struct init *in, struct job *j, const struct job_spec *spec)
 	if (r == 0 && (spec->flags & JOB_HELD) != 0)
 		r = open_channel(j, &p.child[FD_CHANNEL]);
 	if (r == 0)
-		r = make_pipe(&j->exec_fd, &p.child[FD_REPORT], true);
+		r = pipe_open(&j->exec_fd, &p.child[FD_REPORT], true);
 	if (r == 0) {
 		j->pid = fork();
 		if (j->pid == 0)

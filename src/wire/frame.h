@@ -33,6 +33,13 @@ enum frame_type {
 	FRAME_TYPE_MAX,
 };
 
+enum frame_flags {
+	FRAME_MORE = 1u << 0,     /* MESSAGE: it goes on in the next of the same job and end */
+	FRAME_END = 1u << 1,      /* MESSAGE: the cell's reply, the last word about it */
+	FRAME_NO_INPUT = 1u << 0, /* TELL: there is no input, and will be none */
+	FRAME_LATE = 1u << 15,    /* OUTPUT, MESSAGE: of a cell, behind its EXIT */
+};
+
 struct frame {
 	uint16_t type;
 	uint16_t flags;

@@ -51,6 +51,18 @@ static const char *get_text(struct msg_in *m, char **text, const char *end)
 	return s;
 }
 
+/* Whether flags and arguments go together with the kind. */
+static bool kind_fits(const struct job_spec *s, unsigned int argc)
+{
+	const uint32_t python = JOB_HELD | JOB_THAW | JOB_KIT | JOB_KERNEL;
+
+	if (s->kind == JOB_CELL)
+		return argc == 1 && (s->flags & ~(uint32_t)JOB_KEEP) == JOB_STDIN;
+	if ((s->flags & (JOB_KERNEL | JOB_HELD)) == JOB_KERNEL)
+		return false;
+	return s->kind == JOB_EXEC || (s->flags & python) == 0;
+}
+
 int job_spec_decode(const void *buf, size_t len, struct job_spec *s, void **ret_block)
 {
 	unsigned int argc, envc;
@@ -73,9 +85,8 @@ int job_spec_decode(const void *buf, size_t len, struct job_spec *s, void **ret_
 	argc = msg_get_u16(&m);
 	envc = msg_get_u16(&m);
 	if (m.failed || (unsigned int)s->kind >= JOB_KIND_MAX ||
-	    (s->flags & ~(uint32_t)JOB_FLAGS_ALL) != 0 ||
-	    (s->kind != JOB_EXEC && (s->flags & (JOB_HELD | JOB_THAW | JOB_KIT)) != 0) ||
-	    argc == 0 || argc > JOB_ARGV_MAX || envc > JOB_ENV_MAX)
+	    (s->flags & ~(uint32_t)JOB_FLAGS_ALL) != 0 || argc == 0 || argc > JOB_ARGV_MAX ||
+	    envc > JOB_ENV_MAX || !kind_fits(s, argc))
 		return -EPROTO;
 	vec_size = (argc + envc + 2) * sizeof(char *);
 	vec = malloc(vec_size + sizeof(cwd) + len);

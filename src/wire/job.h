@@ -4,6 +4,10 @@
  *
  * A job is a program, or one of init's own file operations: those run in a child of init under the
  * user's uid, with the same standard input, output, limits and exit as a program has.
+ *
+ * A kernel is a program that runs cells (kernel/README.md). It is held, and goes on after GO until
+ * somebody ends it. A cell is a job, too, without a process of its own: its standard input is the
+ * request, its output is what the kernel prints and says for it, and it ends with the kernel's reply.
  */
 #pragma once
 
@@ -16,6 +20,7 @@ enum job_kind {
 	JOB_PUT,  /* argv: path, octal mode; standard input becomes the file, atomically */
 	JOB_GET,  /* argv: path; the file is written to standard output */
 	JOB_LIST, /* argv: path; the tree below it as listing records (wire/listing.h) */
+	JOB_CELL, /* argv: id of the kernel's job, decimal; JOB_STDIN, and no other flag but JOB_KEEP */
 	JOB_KIND_MAX,
 };
 
@@ -27,9 +32,12 @@ enum job_flags {
 	JOB_HELD =
 		1u
 		<< 3, /* has a channel on descriptor 3 and waits there for GO; its time counts from GO */
-	JOB_THAW = 1u << 4, /* goes on from the box's image; argv[0] is only its name */
-	JOB_KIT = 1u << 5,  /* has the image, freeze and the kernel on descriptors 4, 5 and 6 */
-	JOB_KEEP = 1u << 7, /* never waits for a reader: what it prints is kept up to output_max */
+	JOB_THAW = 1u << 4,   /* goes on from the box's image; argv[0] is only its name */
+	JOB_KIT = 1u << 5,    /* has the image, freeze and the kernel on descriptors 4, 5 and 6 */
+	JOB_KERNEL = 1u << 6, /* a held job that runs cells after GO */
+	JOB_KEEP =
+		1u
+		<< 7, /* never waits for a reader: up to 2 * output_max + 32 MiB are kept, 256 MiB at most */
 	JOB_FLAGS_ALL = (1u << 8) - 1,
 };
 
@@ -37,10 +45,24 @@ enum job_flags {
 enum {
 	CHANNEL_HEADER = 16,
 	CHANNEL_PAYLOAD_MAX = 49152,
-	CHANNEL_MORE = 1,   /* flag: the message goes on in the next packet */
-	CHANNEL_CONFIG = 1, /* type: the bytes of GO */
-	CHANNEL_BEGUN = 14, /* type, from the job: it has CONFIG, and the caller's program begins */
-	CHANNEL_WAITING = 15, /* type, from the job: it waits for CONFIG */
+};
+
+enum channel_type {
+	CHANNEL_CONFIG = 1,   /* to the job: the bytes of GO */
+	CHANNEL_RUN = 2,      /* a request; the first packet has the cell's stdout and stderr */
+	CHANNEL_STDIN = 3,    /* what input() returns */
+	CHANNEL_SYNCED = 4,   /* the bytes of a SYNC: everything before it was taken */
+	CHANNEL_BEGUN = 14,   /* from the job: it has CONFIG, and the caller's program begins */
+	CHANNEL_WAITING = 15, /* from the job: it waits for CONFIG */
+	CHANNEL_READY = 16,   /* a kernel has had it, and says what it is */
+	CHANNEL_MESSAGE = 17,
+	CHANNEL_END = 18,  /* the reply: the cell is over */
+	CHANNEL_SYNC = 19, /* to be answered by SYNCED */
+};
+
+enum channel_flags {
+	CHANNEL_MORE = 1u << 0,         /* the message goes on in the next packet */
+	CHANNEL_END_OF_INPUT = 1u << 1, /* STDIN: there is none */
 };
 
 enum {
@@ -77,7 +99,8 @@ enum job_exit_flags {
 	JOB_CUT_STDERR = 1u << 2,
 	/* A held job that ended before it had begun: nothing of the caller's was run. */
 	JOB_NOT_BEGUN = 1u << 3,
-	JOB_EXIT_FLAGS_ALL = (1u << 4) - 1,
+	JOB_KERNEL_DIED = 1u << 4, /* a cell without a reply: how and code are its kernel's */
+	JOB_EXIT_FLAGS_ALL = (1u << 5) - 1,
 };
 
 struct job_exit {

@@ -98,3 +98,14 @@ TEST(box_job_leaves_a_daemon_its_pipe)
 	CHECK_EQ_INT(write(err[1], "daemon", 6), 6);
 	close_job(j);
 }
+
+/* Who is root of the box can open the pipe for reading. What is not there any more is not waited for. */
+TEST(box_job_whose_output_was_stolen_ends)
+{
+	struct job *j = ended_job(3);
+
+	job_event(in, 0, WATCH_OUT);
+	CHECK_EQ_INT(j->state, JOB_TOLD);
+	CHECK_EQ_INT(j->ring.next_number, 2);
+	close_job(j);
+}

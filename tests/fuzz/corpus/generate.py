@@ -65,8 +65,8 @@ def job_spec(argv, env=(), kind=0, flags=0, cwd="/workspace", timeout_us=0, coun
             b"".join(map(string, argv)) + b"".join(map(string, env)))
 
 
-def job_exit(how, code, flags=0, stage=""):
-    return struct.pack("<BIIQQQQQQ", how, code, flags, 1000, 600, 300, 9 << 20, 12, 0) + string(stage)
+def job_exit(how, code, flags=0, stage="", only=""):
+    return struct.pack("<BIIQQQQQQ", how, code, flags, 1000, 600, 300, 9 << 20, 12, 0) + string(stage) + string(only)
 
 
 def record(kind, path, size=3):
@@ -95,11 +95,16 @@ def seeds_frame():
         "input": hello + run + frame("INPUT", b"abc", number=0) + frame("INPUT_END", number=3),
         "signal": frame("SIGNAL", struct.pack("<II", 15, 0)) + frame("RESIZE", struct.pack("<HH", 24, 80)),
         "ack": frame("ACK", number=2) * 3,
+        "cell": hello + frame("RUN", job_spec(["1"], kind=4, flags=2), job=2) + frame("INPUT", b"{}", job=2) +
+        frame("INPUT_END", job=2, number=2) + frame("TELL", b"a line", job=2, number=3) + frame("TELL", flags=1, job=2),
     }
     ended = frame("EXIT", job_exit(0, 0), number=4)
     from_box = {
         "started-output-exit": hello + frame("STARTED", struct.pack("<I", 7), number=1) +
         frame("OUTPUT", b"out", flags=1, number=2) + frame("OUTPUT", b"err", flags=2, number=3) + ended,
+        "messages": hello + frame("STARTED", struct.pack("<I", 7), number=1) + frame("MESSAGE", b'{"type":', flags=1, number=2) +
+        frame("MESSAGE", b'"x"}', number=3) + frame("MESSAGE", b"{}", flags=2, number=4) + frame("EXIT", job_exit(0, 0), number=5) +
+        frame("OUTPUT", b"late", flags=0x8001, number=6) + frame("MESSAGE", b"", flags=0x8000, number=7),
         "refused": frame("REFUSED", struct.pack("<I", 11) + string("too many jobs at once")) + frame("INPUT_ACK", number=5),
         "cut-in-payload": hello + frame("OUTPUT", b"x" * 100, flags=1, number=1)[:-50],
         "cut-in-header": ended + hello[:11],
@@ -117,10 +122,14 @@ def seeds_job_spec():
     write("job_spec", "smallest", job_spec([""], cwd=""))
     write("job_spec", "terminal", job_spec(["/bin/bash", "-l"], ["TERM=xterm"], flags=1))
     write("job_spec", "put", job_spec(["dir/file", "644"], kind=1, flags=2))
+    write("job_spec", "kernel", job_spec(["/usr/bin/python3"], flags=8 | 16 | 64 | 128))
+    write("job_spec", "cell", job_spec(["1"], kind=4, flags=2 | 128, timeout_us=10**7))
+    write("job_spec", "bad-cell", job_spec(["1"], kind=4, flags=2 | 4))
+    write("job_spec", "bad-kernel", job_spec(["1"], flags=64))
     write("job_spec", "list", job_spec(["."], kind=3, flags=4))
     write("job_spec", "many", job_spec([""] * 40, [""] * 40))
     write("job_spec", "bad-kind", job_spec(["x"], kind=200))
-    write("job_spec", "bad-flags", job_spec(["x"], flags=0x80))
+    write("job_spec", "bad-flags", job_spec(["x"], flags=0x100))
     write("job_spec", "bad-nul", job_spec([b"a\0b"]))
     write("job_spec", "bad-no-argument", job_spec([], ["A=1"]))
     write("job_spec", "bad-count", job_spec(["x"], counts=(3, 0)))
@@ -137,7 +146,8 @@ def seeds_job_exit():
     write("job_exit", "bad-stage", job_exit(2, 2, stage="s" * 32))
     write("job_exit", "bad-how", job_exit(3, 0))
     write("job_exit", "bad-code", job_exit(0, 0x80000000))
-    write("job_exit", "bad-flags", job_exit(0, 0, flags=8))
+    write("job_exit", "kernel-died", job_exit(1, 9, flags=0x11))
+    write("job_exit", "bad-flags", job_exit(0, 0, flags=0x20))
     write("job_exit", "bad-short", job_exit(0, 0)[:-1])
 
 
