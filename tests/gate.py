@@ -15,6 +15,9 @@ ROOT = pathlib.Path(__file__).resolve().parent.parent
 REPLY_OK, REPLY_FAILED, EVENT_GONE = 128, 129, 130
 EVENT_REFUSED = 133
 BOX_HEARD = 2
+JOB_CELL = 4
+JOB_STDIN = 2
+FRAME_MORE, FRAME_END, FRAME_LATE = 1, 2, 1 << 15
 
 
 def rows(table, macro):
@@ -154,6 +157,7 @@ class Box:
         self.stream = socket.socket(fileno=fd)
         self.stream.settimeout(30)
         self.buffer = b""
+        self.kept = {}
         if hello:
             self.send("HELLO", body=struct.pack("<IIQ", 1, 1, 0))
             assert self.receive().name == "HELLO"
@@ -194,20 +198,69 @@ class Box:
         body += b"".join(map(text, argv)) + b"".join(map(text, env))
         self.send("RUN", job, body=body)
 
+    def next(self, job):
+        """The next frame of a job; what comes for others is kept for them. REFUSED is raised."""
+        waiting = self.kept.get(job)
+        frame = waiting.pop(0) if waiting else self.receive()
+        while frame.job != job:
+            self.kept.setdefault(frame.job, []).append(frame)
+            frame = self.receive()
+        if frame.name == "REFUSED":
+            raise Failed(struct.unpack_from("<I", frame.body)[0], frame.body[8:].decode())
+        return frame
+
+    def wait_for(self, job, *names):
+        """The next such frame of a job; others of that job are left out."""
+        while True:
+            frame = self.next(job)
+            if frame.name in names:
+                return frame
+
+    def go(self, job, body=b"{}", timeout_us=0, output_max=0):
+        self.send("GO", job, body=struct.pack("<QQ", timeout_us, output_max) + body)
+
+    def cell(self, job, kernel, request, flags=0, timeout_us=0, output_max=0):
+        """Starts a cell, and sends its request as fast as it is taken."""
+        self.run(job, str(kernel), kind=JOB_CELL, flags=JOB_STDIN | flags, timeout_us=timeout_us, output_max=output_max)
+        sent, taken, others = 0, 0, []
+        while sent < len(request):
+            part = request[sent:min(sent + 32768, taken + 65536)]
+            if part:
+                self.send("INPUT", job, sent, body=part)
+                sent += len(part)
+                continue
+            frame = self.next(job)
+            if frame.name == "INPUT_ACK":
+                taken = frame.number
+            else:
+                others.append(frame)
+        self.send("INPUT_END", job, sent)
+        self.kept[job] = others + self.kept.get(job, [])
+
+    def until_cell(self, job, ack=True):
+        """Cell: everything of it up to its EXIT."""
+        cell = Cell()
+        while cell.exit is None:
+            frame = self.next(job)
+            if frame.name == "INPUT_ACK":
+                continue
+            if ack:
+                self.send("ACK", job, frame.number)
+            cell.take(frame)
+        return cell
+
     def until_exit(self, job, ack=True):
         """(stdout, stderr, Exit) of a job."""
         out = {1: b"", 2: b""}
         while True:
-            frame = self.receive()
-            if frame.job != job or frame.name in ("INPUT_ACK", "STARTED", "READY"):
+            frame = self.next(job)
+            if frame.name in ("INPUT_ACK", "STARTED", "READY"):
                 continue
-            if frame.name == "REFUSED":
-                raise Failed(struct.unpack_from("<I", frame.body)[0], frame.body[8:].decode())
             if ack:
                 self.send("ACK", job, frame.number)
             if frame.name == "OUTPUT":
                 out[frame.flags] += frame.body
-            else:
+            elif frame.name != "MESSAGE":
                 assert frame.name == "EXIT"
                 return out[1], out[2], Exit(frame.body)
 
@@ -218,6 +271,47 @@ class Frame:
 
     def __repr__(self):
         return f"Frame({self.name}, flags={self.flags}, job={self.job}, number={self.number}, {self.body[:40]!r})"
+
+
+class Cell:
+    """What was said of a cell: events are ("out" or "err", bytes), ("message", bytes), ("end", bytes), in order."""
+
+    def __init__(self):
+        self.events, self.parts, self.exit, self.first, self.last = [], {}, None, None, 0
+
+    def take(self, frame):
+        self.first = self.first or frame.number
+        assert frame.number == self.last + 1 or frame.number == self.first, f"{frame} behind {self.last}"
+        assert bool(frame.flags & FRAME_LATE) == (self.exit is not None), frame
+        self.last = frame.number
+        if frame.name == "OUTPUT":
+            name = ("out", "err")[(frame.flags & ~FRAME_LATE) - 1]
+            if self.events and self.events[-1][0] == name:
+                self.events[-1] = (name, self.events[-1][1] + frame.body)
+            else:
+                self.events.append((name, frame.body))
+        elif frame.name == "MESSAGE":
+            end = frame.flags & FRAME_END
+            whole = self.parts.pop(end, b"") + frame.body
+            if frame.flags & FRAME_MORE:
+                self.parts[end] = whole
+            else:
+                self.events.append(("end" if end else "message", whole))
+        elif frame.name == "EXIT":
+            self.exit = Exit(frame.body)
+        else:
+            assert frame.name == "STARTED", frame
+
+    def of(self, kind):
+        return b"".join(data for name, data in self.events if name == kind)
+
+    @property
+    def out(self):
+        return self.of("out")
+
+    @property
+    def end(self):
+        return self.of("end")
 
 
 class Exit:
