@@ -18,7 +18,7 @@ from select import POLLIN, POLLOUT, poll
 from time import sleep
 
 CONFIG, RUN, STDIN, SYNCED = 1, 2, 3, 4
-READY, MESSAGE, END, SYNC = 16, 17, 18, 19
+WAITING, READY, MESSAGE, END, SYNC = 15, 16, 17, 18, 19
 MORE, END_OF_INPUT = 1, 2
 
 HEADER = struct.Struct("<BBHIQ")

@@ -15,7 +15,7 @@ import os
 import sys
 
 from . import cells, comms, descriptors, fork, fresh, inline, loop, order, output, requests, safe, shell, stdin, warmup
-from .channel import CONFIG, READY
+from .channel import CONFIG, READY, WAITING
 from .interrupt import interrupts
 from .kernel import Kernel
 from .plain import decode, encode
@@ -60,6 +60,7 @@ def serve(fd=CHANNEL):
     descriptors.prepare()
     interrupts.disarm()
     kernel = Kernel(fd, _shell)
+    kernel.channel.send(WAITING, 0, b"")
     config = _receive_config(kernel.channel)
     _settle(config)
     fresh.renew()

@@ -108,5 +108,4 @@ def kernel(modules):
     lib = _freezer()
     main.prepare(modules)
     _freeze(lib)
-    os.write(CHANNEL, bytes([WAITING]) + bytes(HEADER - 1))
     main.serve(CHANNEL)

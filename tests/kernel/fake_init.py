@@ -29,6 +29,7 @@ LIBS = [path for path in os.environ.get("GLOVEBOX_KERNEL_LIBS", "").split(":") i
 PATIENCE_S = float(os.environ.get("GLOVEBOX_KERNEL_PATIENCE_S", "120"))
 
 CONFIG, RUN, STDIN, SYNCED = 1, 2, 3, 4
+WAITING = 15
 READY, MESSAGE, END, SYNC = 16, 17, 18, 19
 MORE, END_OF_INPUT = 1, 2
 HEADER = struct.Struct("<BBHIQ")
@@ -226,6 +227,7 @@ class FakeInit:
 
     def __init__(self, home, *, zygote=None, imports=(), env=None, argv=(), history=True, configure=True):
         self.events = []
+        self.waiting = False
         self.parts = {}
         self.pipes = {}
         self.number = 0
@@ -321,6 +323,10 @@ class FakeInit:
             return
         kind, flags, zero, zero2, cell = HEADER.unpack(data[:HEADER.size])
         assert (zero, zero2) == (0, 0) and not flags & ~MORE and len(data) <= HEADER.size + PAYLOAD_MAX
+        if kind == WAITING:
+            assert not self.waiting and not self.events and len(data) == HEADER.size, "it waits once, first of all"
+            self.waiting = True
+            return
         assert kind in (READY, MESSAGE, END, SYNC), kind
         whole = self.parts.pop((kind, cell), b"") + data[HEADER.size:]
         if flags & MORE:
