@@ -48,20 +48,31 @@ void json_restart(struct json *j)
 	j->comma = false;
 }
 
+static size_t put_u(char *to, uint32_t unit)
+{
+	static const char digits[] = "0123456789abcdef";
+
+	to[0] = '\\';
+	to[1] = 'u';
+	for (unsigned int i = 0; i < 4; i++)
+		to[2 + i] = digits[unit >> (12 - 4 * i) & 15];
+	return 6;
+}
+
 static void put_escaped(struct json *j, uint32_t c)
 {
-	char text[16];
+	char text[12] = { '\\', (char)c };
+	size_t n = 2;
 
-	if (c == '"' || c == '\\')
-		(void)snprintf(text, sizeof(text), "\\%c", (char)c);
-	else if (c == '\n')
-		(void)snprintf(text, sizeof(text), "\\n");
-	else if (c < 0x10000)
-		(void)snprintf(text, sizeof(text), "\\u%04x", c);
-	else
-		(void)snprintf(text, sizeof(text), "\\u%04x\\u%04x", 0xd7c0 + (c >> 10),
-			       0xdc00 + (c & 0x3ff));
-	put(j, text, strlen(text));
+	if (c == '\n') {
+		text[1] = 'n';
+	} else if (c >= 0x10000) {
+		n = put_u(text, 0xd7c0 + (c >> 10));
+		n += put_u(text + n, 0xdc00 + (c & 0x3ff));
+	} else if (c != '"' && c != '\\') {
+		n = put_u(text, c);
+	}
+	put(j, text, n);
 }
 
 /* Bytes that stand for themselves and are a character each. */
@@ -92,12 +103,11 @@ static size_t plain_run(const unsigned char *p, size_t n)
 	return i;
 }
 
-static void put_string(struct json *j, const void *bytes, size_t n)
+void json_chars(struct json *j, const void *bytes, size_t n)
 {
 	const unsigned char *p = bytes;
 	size_t plain = 0, i = 0;
 
-	put(j, "\"", 1);
 	while (i < n) {
 		uint32_t c = 0;
 		size_t len;
@@ -121,10 +131,16 @@ static void put_string(struct json *j, const void *bytes, size_t n)
 		plain = i;
 	}
 	put(j, (const char *)p + plain, n - plain);
+}
+
+static void put_string(struct json *j, const void *bytes, size_t n)
+{
+	put(j, "\"", 1);
+	json_chars(j, bytes, n);
 	put(j, "\"", 1);
 }
 
-static void begin(struct json *j, const char *key)
+void json_value(struct json *j, const char *key)
 {
 	if (j->comma)
 		put(j, ",", 1);
@@ -137,7 +153,7 @@ static void begin(struct json *j, const char *key)
 
 void json_open(struct json *j, const char *key, char bracket)
 {
-	begin(j, key);
+	json_value(j, key);
 	put(j, &bracket, 1);
 	j->comma = false;
 }
@@ -150,7 +166,7 @@ void json_close(struct json *j, char bracket)
 
 void json_bytes(struct json *j, const char *key, const void *p, size_t n)
 {
-	begin(j, key);
+	json_value(j, key);
 	put_string(j, p, n);
 }
 
@@ -161,7 +177,7 @@ void json_str(struct json *j, const char *key, const char *s)
 
 static void put_raw(struct json *j, const char *key, const char *text)
 {
-	begin(j, key);
+	json_value(j, key);
 	put(j, text, strlen(text));
 }
 

@@ -22,6 +22,10 @@ void json_done(struct json *j);
 
 /* Text as it is, between values or around them. */
 void json_raw(struct json *j, const char *p, size_t n);
+/* Comma and key of a value that is then written by json_raw(). */
+void json_value(struct json *j, const char *key);
+/* Characters of a string whose quotes are written by json_raw(). Pieces of whole characters give the same as one. */
+void json_chars(struct json *j, const void *p, size_t n);
 /* A new document behind what is there: no comma before its first value. */
 void json_restart(struct json *j);
 

@@ -154,6 +154,27 @@ TEST(json_keys_are_strings_too)
 	json_done(&j);
 }
 
+TEST(json_strings_may_come_in_pieces)
+{
+	struct json j;
+
+	json_init(&j);
+	json_open(&j, NULL, '{');
+	json_value(&j, "a");
+	json_raw(&j, "\"", 1);
+	json_chars(&j, "x\n", 2);
+	json_chars(&j, "", 0);
+	json_chars(&j, "\xc3", 1); /* no whole character: the next piece does not help */
+	json_chars(&j, "\xa9\"", 2);
+	json_raw(&j, "\"", 1);
+	json_value(&j, "b");
+	json_raw(&j, "[1]", 3);
+	json_u64(&j, "c", 2);
+	json_close(&j, '}');
+	CHECK_STR(j.buf, "{\"a\":\"x\\n" REPLACED REPLACED "\\\"\",\"b\":[1],\"c\":2}");
+	json_done(&j);
+}
+
 TEST(json_grows_as_far_as_needed)
 {
 	enum { N = 3 << 20 };
