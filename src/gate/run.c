@@ -269,11 +269,19 @@ static void put_bytes(struct json *j, const char *key, bool base64, const void *
 	free(text);
 }
 
-static void put_out(struct json *j, const char *key, const struct run *run, unsigned int i)
+const char *run_mark_bytes(const struct run *run, const struct run_mark *m)
 {
-	const struct buf *b = &run->out[i];
+	const struct buf *b = m->event == RUN_STDOUT   ? &run->out[0]
+			      : m->event == RUN_STDERR ? &run->out[1]
+						       : &run->other;
 
-	put_bytes(j, key, run->base64, buf_len(b) > 0 ? buf_head(b) : "", buf_len(b));
+	return m->n > 0 ? buf_head(b) + m->at : "";
+}
+
+void run_put_text(const struct run *run, struct json *j, const char *key, unsigned int stream,
+		  size_t at, size_t n)
+{
+	put_bytes(j, key, run->base64, n > 0 ? buf_head(&run->out[stream - 1]) + at : "", n);
 }
 
 void run_answer(const struct run *run, struct json *j, bool output)
@@ -281,8 +289,8 @@ void run_answer(const struct run *run, struct json *j, bool output)
 	json_open(j, NULL, '{');
 	run->ops->put(run->arg, j);
 	if (output) {
-		put_out(j, "stdout", run, 0);
-		put_out(j, "stderr", run, 1);
+		run_put_text(run, j, "stdout", 1, 0, buf_len(&run->out[0]));
+		run_put_text(run, j, "stderr", 2, 0, buf_len(&run->out[1]));
 		if (run->ops->put_output != NULL)
 			run->ops->put_output(run->arg, j);
 	}
@@ -383,12 +391,10 @@ static void put_event(struct json *j, const struct run *run, const struct run_ma
 {
 	open_event(j, run, m->seq, m->t_ms);
 	if (m->event == RUN_STDOUT || m->event == RUN_STDERR) {
-		const struct buf *b = &run->out[m->event == RUN_STDOUT ? 0 : 1];
-
-		put_bytes(j, "data", run->base64, m->n > 0 ? buf_head(b) + m->at : "", m->n);
+		put_bytes(j, "data", run->base64, run_mark_bytes(run, m), m->n);
 	} else if (m->n > 0) {
 		json_raw(j, ",", 1);
-		json_raw(j, buf_head(&run->other) + m->at, m->n);
+		json_raw(j, run_mark_bytes(run, m), m->n);
 	}
 	json_close(j, '}');
 }

@@ -127,6 +127,12 @@ uint64_t run_behind(const struct run *run, size_t keep, size_t each);
 /* Bytes held. */
 size_t run_bytes(const struct run *run);
 
+/* The bytes of a mark that is held: of its stream, or the members of an object. */
+const char *run_mark_bytes(const struct run *run, const struct run_mark *m);
+/* Bytes of a stream, 1 or 2, as the client wants them: text, or base64. */
+void run_put_text(const struct run *run, struct json *j, const char *key, unsigned int stream,
+		  size_t at, size_t n);
+
 /* The whole answer, or without its output. */
 void run_answer(const struct run *run, struct json *j, bool output);
 
