@@ -142,6 +142,8 @@ static int handle(struct init *in, const struct frame *f)
 	case FRAME_ACK:
 		job_ack(in, f);
 		return 0;
+	case FRAME_LIMITS:
+		return jobs_limit(in, f);
 	default:
 		return -EPROTO;
 	}

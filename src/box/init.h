@@ -110,6 +110,7 @@ struct init {
 	unsigned int user;   /* uid and gid of user code */
 	bool mutant_privs;   /* only in a build with mutants: leave no_new_privs out */
 	bool shielded;       /* children must take init's shield off themselves */
+	bool used;           /* something has run that did not wait for GO, or went */
 	bool gate_hello;     /* the gate's HELLO was good */
 	bool gate_watches_write;
 
@@ -154,6 +155,8 @@ void job_done(struct init *in, struct job *j);
 void job_kill(const struct job *j, int sig);
 uint64_t job_deadline(uint64_t from, uint64_t timeout_us);
 
+/* Limits for us and all that comes after. -EPROTO: too late, or malformed. */
+int jobs_limit(struct init *in, const struct frame *f);
 void job_run(struct init *in, const struct frame *f);
 void job_go(struct init *in, const struct frame *f);
 void job_signal(struct init *in, const struct frame *f);

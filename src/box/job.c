@@ -16,6 +16,7 @@
 #include "base/clock.h"
 #include "base/own.h"
 #include "wire/msg.h"
+#include "wire/rlimits.h"
 
 #include <dirent.h>
 #include <signal.h>
@@ -246,6 +247,41 @@ uint64_t jobs_expire(struct init *in)
 	return next;
 }
 
+/* --- limits --------------------------------------------------------------------------------- */
+
+/* Down, that is, as far as the host let us have them: as the keeper's plan does. */
+static int limit(pid_t pid, const struct rlimits *r)
+{
+	for (unsigned int i = 0; i < RLIMITS_N; i++) {
+		struct rlimit now, l = { .rlim_cur = r->v[i].soft, .rlim_max = r->v[i].hard };
+
+		if (prlimit(pid, r->v[i].which, NULL, &now) < 0)
+			return -errno;
+		if (l.rlim_max > now.rlim_max)
+			l.rlim_max = now.rlim_max;
+		if (l.rlim_cur > l.rlim_max)
+			l.rlim_cur = l.rlim_max;
+		if (prlimit(pid, r->v[i].which, &l, NULL) < 0)
+			return -errno;
+	}
+	return 0;
+}
+
+int jobs_limit(struct init *in, const struct frame *f)
+{
+	struct rlimits r;
+
+	if (in->used || rlimits_decode(f->payload, f->len, &r) < 0)
+		return -EPROTO;
+	/* Nothing runs with more than it should have: rather nothing runs. */
+	if (limit(0, &r) < 0)
+		_exit(1);
+	for (unsigned int i = 0; i < JOBS_MAX; i++)
+		if (in->jobs[i].state == JOB_RUNNING && limit(in->jobs[i].pid, &r) < 0)
+			_exit(1);
+	return 0;
+}
+
 /* --- requests ------------------------------------------------------------------------------- */
 
 /* A free one, or that of the oldest job of which nothing is kept: somebody may still write there,
@@ -377,6 +413,7 @@ void job_run(struct init *in, const struct frame *f)
 		return;
 	}
 	r = job_spec_decode(f->payload, f->len, &spec, &block);
+	in->used = in->used || r < 0 || (spec.flags & JOB_HELD) == 0;
 	if (r == 0) /* descriptors are short: those of cells that have ended are the first to go */
 		while ((r = start(in, j, f->id, &spec)) == -EMFILE && cell_shut_oldest(in))
 			;
@@ -401,7 +438,7 @@ void job_go(struct init *in, const struct frame *f)
 	msg_in_init(&m, f->payload, f->len);
 	timeout_us = msg_get_u64(&m);
 	set_output_max(j, msg_get_u64(&m));
-	j->went = true;
+	j->went = in->used = true;
 	j->started_us = clock_us();
 	j->deadline_us = job_deadline(j->started_us, timeout_us);
 	/* Who does not take it is gone, or never will: it is ended, and its EXIT is the answer. */

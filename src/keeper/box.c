@@ -48,6 +48,7 @@ static struct box *free_slot(struct keeper *k)
 				.control_fd = -1,
 				.report_fd = -1,
 				.refusals_fd = -1,
+				.store_fd = { -1, -1, -1 },
 				.deadline_us = UINT64_MAX,
 			};
 			if (i >= k->nboxes)
@@ -274,6 +275,8 @@ int box_new(struct keeper *k, const struct box_request *q, uint64_t request, str
 	s.two_ids = !k->ids.single;
 	s.can_groups = k->ids.can_groups;
 	s.heard = b->heard = (q->flags & BOX_HEARD) != 0;
+	s.spare = b->spare = (q->flags & BOX_SPARE) != 0;
+	b->kit = q->image != 0 || (q->flags & BOX_KIT) != 0;
 	s.can_shield = k->ids.can_shield && s.ids.in_user != s.ids.in_root;
 	if (s.two_ids && shares_uid(k, q))
 		s.ids.user = 0;
@@ -355,13 +358,16 @@ static void setup_done(struct keeper *k, struct box *b)
 	struct err e;
 	ptrdiff_t n;
 
-	if (b->heard && b->refusals_fd < 0) /* said before the report, perhaps not heard yet */
+	/* Said before the report, in this order, and perhaps not heard yet. */
+	if (b->spare && b->store_fd[0] < 0)
+		box_control_event(k, b);
+	if (b->heard && b->refusals_fd < 0)
 		box_control_event(k, b);
 	if (b->heard && b->refusals_fd < 0)
 		refusals_deaf(k, b);
 	if ((b->layers & LAYER_BIT(LAYER_INIT_SHIELD)) != 0 && !shield(b->pid))
 		b->layers = info.layers &= ~LAYER_BIT(LAYER_INIT_SHIELD);
-	if ((b->image != 0 && kit_send(k, b, &e) < 0) || box_attach(b, &stream, &e) < 0) {
+	if ((b->kit && kit_send(k, b, &e) < 0) || box_attach(b, &stream, &e) < 0) {
 		ops_failed(k, b->request, &e);
 		b->request = 0;
 		b->asked_to_end = true;
@@ -415,6 +421,11 @@ void box_control_event(struct keeper *k, struct box *b)
 		refusals_listen(k, b, m.fds[0]);
 		return;
 	}
+	if (r > 0 && m.type == CONTROL_STORES && m.nfds == STORE_MAX && b->state == BOX_SETUP &&
+	    b->spare && b->store_fd[0] < 0) {
+		(void)memcpy(b->store_fd, m.fds, sizeof(b->store_fd));
+		return;
+	}
 	/* init never speaks here: its end, or what only a hostile one would say. */
 	if (r > 0)
 		chan_msg_close(&m);
@@ -437,6 +448,38 @@ int box_attach(struct box *b, int *ret_fd, struct err *e)
 	return 0;
 }
 
+/* --- whose it is ----------------------------------------------------------------------------- */
+
+void box_taken(struct box *b)
+{
+	b->spare = false;
+	for (int s = 0; s < STORE_MAX; s++)
+		fd_close(&b->store_fd[s]);
+}
+
+static int set_limits(struct keeper *k, struct box *b, const struct limits *l, struct err *e)
+{
+	if (!mutant_is("spare-cgroup") && cgroup_limit(&k->cgroups, &b->cgroup, l, e) < 0)
+		return -1;
+	return mutant_is("spare-stores") ? 0 : stores_limit(b->store_fd, l, e);
+}
+
+int box_limit(struct keeper *k, struct box *b, const struct limits *l, struct err *e)
+{
+	int r;
+
+	if (!b->spare || b->store_fd[0] < 0)
+		return err_set(e, ERR_INPUT, 0, "the limits of this box do not change");
+	r = set_limits(k, b, l, e);
+	box_taken(b);
+	b->limits = *l;
+	if (r < 0) { /* who asked is told: there is no other word about its end */
+		b->asked_to_end = true;
+		box_end(k, b);
+	}
+	return r;
+}
+
 /* --- the end --------------------------------------------------------------------------------- */
 
 void box_end(struct keeper *k, struct box *b)
@@ -451,6 +494,7 @@ void box_end(struct keeper *k, struct box *b)
 		b->reaped = true;
 	else if (!b->reaped)
 		(void)syscall(SYS_pidfd_send_signal, b->pidfd, SIGKILL, NULL, 0);
+	box_taken(b);
 	b->state = BOX_ENDING;
 	b->deadline_us = UINT64_MAX;
 }

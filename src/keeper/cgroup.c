@@ -286,6 +286,26 @@ int cgroup_make(const struct cgroups *c, const char *name, const struct limits *
 	return 0;
 }
 
+int cgroup_limit(const struct cgroups *c, const struct box_cgroup *b, const struct limits *l,
+		 struct err *e)
+{
+	uint64_t used = 0, memory = memory_total(l);
+	int memfd = b->fd[CG_MEMORY];
+	struct err unused;
+
+	if ((c->have & 1u << CG_MEMORY) == 0)
+		return set_limits(c, b, l, e);
+	/* The kernel would make us wait until it has found something to free, or to kill. */
+	(void)io_read_u64(memfd, c->version == 2 ? "memory.current" : "memory.usage_in_bytes",
+			  &used);
+	if (used > memory)
+		return err_set(e, ERR_LIMIT, 0, "the box uses more memory already");
+	/* That of memory and swap is never below that of memory: upwards it goes first, downwards last. */
+	if (c->version == 1)
+		(void)put(memfd, "memory.memsw.limit_in_bytes", memory, &unused);
+	return set_limits(c, b, l, e);
+}
+
 int cgroup_join_fds(const struct cgroups *c, const struct box_cgroup *b, int fds[CG_KIND_MAX])
 {
 	int n = 0;

@@ -101,20 +101,25 @@ int kit_send(struct keeper *k, const struct box *b, struct err *e)
 	static const enum blob parts[] = {
 		[KIT_THAW] = BLOB_THAW, [KIT_FREEZE] = BLOB_FREEZE, [KIT_KERNEL] = BLOB_KERNEL
 	};
+	uint32_t has = b->image != 0 ? (1u << KIT_MAX) - 1 : 1u << KIT_KERNEL;
 	int fds[KIT_MAX], r;
+	unsigned int n = 0;
 	uint8_t body[4];
 	struct msg_out m;
 
+	if (b->image != 0 && s == NULL)
+		return err_set(e, ERR_INPUT, 0, "there is no such image");
 	for (unsigned int i = 0; i < ARRAY_LEN(parts); i++) {
-		fds[i] = blob_fd(k, parts[i], e);
-		if (fds[i] < 0)
+		if ((has & 1u << i) == 0)
+			continue;
+		fds[n] = blob_fd(k, parts[i], e);
+		if (fds[n++] < 0)
 			return -1;
 	}
-	if (s == NULL)
-		return err_set(e, ERR_INPUT, 0, "there is no such image");
-	fds[KIT_IMAGE] = s->fd;
+	if (s != NULL)
+		fds[n++] = s->fd;
 	msg_out_init(&m, body, sizeof(body));
-	msg_put_u32(&m, (1u << KIT_MAX) - 1);
-	r = chan_send(b->control_fd, CONTROL_KIT, 0, body, m.len, fds, KIT_MAX);
+	msg_put_u32(&m, has);
+	r = chan_send(b->control_fd, CONTROL_KIT, 0, body, m.len, fds, n);
 	return r < 0 ? err_set(e, ERR_SYS, -r, "reach the init of a box") : 0;
 }

@@ -94,6 +94,9 @@ void cgroups_done(struct cgroups *c);
 uint64_t cgroups_layers(const struct cgroups *c);
 int cgroup_make(const struct cgroups *c, const char *name, const struct limits *l,
 		struct box_cgroup *b, struct err *e);
+/* Other limits for a box that has processes. 0 or -1; then some of them may be set. */
+int cgroup_limit(const struct cgroups *c, const struct box_cgroup *b, const struct limits *l,
+		 struct err *e);
 void cgroup_figures(const struct cgroups *c, const struct box_cgroup *b, struct box_figures *f);
 /* v1: descriptors to which a process writes "0" to enter; how many. */
 int cgroup_join_fds(const struct cgroups *c, const struct box_cgroup *b, int fds[CG_KIND_MAX]);
@@ -121,8 +124,13 @@ int host_mount_open(const struct mount_root *root, const struct box_mount *m, co
 
 /* --- tree.c --- */
 
+/* The writable places of a box: a file system each. */
+enum store { STORE_WORKSPACE, STORE_SCRATCH, STORE_SHM, STORE_MAX };
+
 /* How many files a box can have in its writable places, all together. */
 uint64_t store_inodes_all(const struct limits *l);
+/* Other sizes for those of a box, by what CONTROL_STORES brought. 0 or -1; then some of them may be set. */
+int stores_limit(const int fds[STORE_MAX], const struct limits *l, struct err *e);
 
 /* --- blobs.c --- */
 
@@ -138,7 +146,7 @@ int memory_file_seal(int fd);
 
 /* --- images.c --- */
 
-enum { IMAGES_MAX = 8 };
+enum { IMAGES_MAX = 12 };
 
 struct image_slot {
 	uint32_t id; /* 0: free */
@@ -156,6 +164,7 @@ struct setup {
 	bool two_ids, can_groups;
 	bool can_shield;         /* init can be protected from out of memory */
 	bool heard;              /* the keeper listens to refused system calls */
+	bool spare;              /* its limits may still change */
 	uint64_t waived, layers; /* layers: in, what the keeper could give; out, what the box has */
 	int go_fd, report_fd, control_fd, init_fd;
 	int join_fd[CG_KIND_MAX], njoin;
@@ -192,7 +201,10 @@ struct box {
 	int pidfd, control_fd, report_fd;
 	uint64_t request; /* to be answered: BOX_NEW or BOX_END; 0: none */
 	bool asked_to_end, reaped;
-	bool heard; /* was asked for with BOX_HEARD */
+	bool heard;              /* was asked for with BOX_HEARD */
+	bool kit;                /* and with BOX_KIT */
+	bool spare;              /* nobody has it yet: BOX_LIMITS can come */
+	int store_fd[STORE_MAX]; /* as long as that is so; -1: none */
 	enum gone_why why;
 	uint64_t born_us, deadline_us, setup_us;
 	struct limits limits;
@@ -265,6 +277,10 @@ struct box *box_find(struct keeper *k, uint64_t id);
 int box_new(struct keeper *k, const struct box_request *q, uint64_t request, struct err *e);
 /* Give init the stream of a new gate; *ret_fd is the gate's end. */
 int box_attach(struct box *b, int *ret_fd, struct err *e);
+/* Other limits for a spare box, all of them or it is ended. 0 or -1. */
+int box_limit(struct keeper *k, struct box *b, const struct limits *l, struct err *e);
+/* Somebody has it: its limits stay as they are. */
+void box_taken(struct box *b);
 void box_end(struct keeper *k, struct box *b);
 void box_figures(const struct keeper *k, const struct box *b, struct box_figures *f);
 /* The plan reported, or ended. */

@@ -20,18 +20,37 @@ int mnt_clone(int dirfd, const char *path, unsigned int flags)
 			    OPEN_TREE_CLONE | OPEN_TREE_CLOEXEC | AT_SYMLINK_NOFOLLOW | flags);
 }
 
-int mnt_new(const char *type, const char *const *options, unsigned int attr)
+static int configure(int fs, const char *const *options, unsigned int command)
 {
-	own_fd fs = (int)syscall(SYS_fsopen, type, FSOPEN_CLOEXEC);
-
-	if (fs < 0)
-		return -1;
 	for (; *options != NULL; options += 2)
 		if (syscall(SYS_fsconfig, fs, FSCONFIG_SET_STRING, options[0], options[1], 0) < 0)
 			return -1;
-	if (syscall(SYS_fsconfig, fs, FSCONFIG_CMD_CREATE, NULL, NULL, 0) < 0)
+	return (int)syscall(SYS_fsconfig, fs, command, NULL, NULL, 0);
+}
+
+int mnt_new_kept(const char *type, const char *const *options, unsigned int attr, int *ret_fs)
+{
+	own_fd fs = (int)syscall(SYS_fsopen, type, FSOPEN_CLOEXEC);
+	int fd;
+
+	if (fs < 0 || configure(fs, options, FSCONFIG_CMD_CREATE) < 0)
 		return -1;
-	return (int)syscall(SYS_fsmount, fs, FSMOUNT_CLOEXEC, attr);
+	fd = (int)syscall(SYS_fsmount, fs, FSMOUNT_CLOEXEC, attr);
+	if (fd >= 0)
+		*ret_fs = fd_take(&fs);
+	return fd;
+}
+
+int mnt_new(const char *type, const char *const *options, unsigned int attr)
+{
+	own_fd fs = -1;
+
+	return mnt_new_kept(type, options, attr, &fs);
+}
+
+int mnt_change(int fs, const char *const *options)
+{
+	return configure(fs, options, FSCONFIG_CMD_RECONFIGURE);
 }
 
 int mnt_set(int fd, uint64_t attr, unsigned int flags)

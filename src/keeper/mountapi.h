@@ -22,6 +22,10 @@ int mnt_clone(int dirfd, const char *path, unsigned int flags);
 /* A new file system of our own as a detached mount. Options: name, value pairs up to NULL. */
 int mnt_new(const char *type, const char *const *options, unsigned int attr);
 
+/* The same, with what its options can be changed by later, from anywhere. */
+int mnt_new_kept(const char *type, const char *const *options, unsigned int attr, int *ret_fs);
+int mnt_change(int fs, const char *const *options);
+
 /* Set MOUNT_ATTR_* of a mount. */
 int mnt_set(int fd, uint64_t attr, unsigned int flags);
 

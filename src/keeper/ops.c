@@ -245,6 +245,7 @@ static int op_BOX_ATTACH(struct keeper *k, struct chan_msg *m)
 
 	if (b == NULL)
 		return msg_end(&in);
+	box_taken(b);
 	if (box_attach(b, &stream, &e) < 0) {
 		ops_failed(k, m->request, &e);
 		return 0;
@@ -275,6 +276,33 @@ static int op_BOX_FIGURES(struct keeper *k, struct chan_msg *m)
 	return msg_end(&in);
 }
 
+/* Limits are checked as those of BOX_NEW are, and a box could have been made with them. What is written to is its own cgroup
+ * and three file systems of its own, by descriptors that were there before init: nothing in the box can put another thing in
+ * their place, whatever runs there. */
+static int op_BOX_LIMITS(struct keeper *k, struct chan_msg *m)
+{
+	struct limits l;
+	struct msg_in in;
+	struct box *b;
+	uint64_t id;
+	struct err e;
+
+	if (box_limits_decode(m->body, m->len, &id, &l, &e) < 0) {
+		if (e.kind == ERR_PROTO)
+			return -1;
+		ops_failed(k, m->request, &e);
+		return 0;
+	}
+	b = ready_box(k, m, &in);
+	if (b == NULL)
+		return 0;
+	if (box_limit(k, b, &l, &e) < 0)
+		ops_failed(k, m->request, &e);
+	else
+		ops_ok(k, m->request, NULL, 0, NULL);
+	return 0;
+}
+
 /* A number; the worst is a box that lives longer or shorter than its client wanted. */
 static int op_BOX_DEADLINE(struct keeper *k, struct chan_msg *m)
 {
@@ -286,6 +314,7 @@ static int op_BOX_DEADLINE(struct keeper *k, struct chan_msg *m)
 		return -1;
 	if (b == NULL)
 		return 0;
+	box_taken(b);
 	b->deadline_us = us == 0 || us > UINT64_MAX / 2 ? UINT64_MAX : clock_us() + us;
 	ops_ok(k, m->request, NULL, 0, NULL);
 	return 0;
@@ -304,6 +333,7 @@ static int op_BOX_RECORD(struct keeper *k, struct chan_msg *m)
 		return -1;
 	if (b == NULL)
 		return 0;
+	box_taken(b);
 	copy = malloc(n + 1);
 	if (copy == NULL) {
 		struct err e;

@@ -13,6 +13,7 @@
 #include "base/clock.h"
 #include "base/io.h"
 #include "base/own.h"
+#include "wire/rlimits.h"
 
 #include <fcntl.h>
 #include <grp.h>
@@ -105,6 +106,8 @@ _Noreturn void plan_run(struct setup *s)
 	w = (struct work){
 		.s = s, .root_fd = -1, .proc_fd = -1, .proc_sys_fd = -1, .mqueue_fd = -1
 	};
+	for (int i = 0; i < STORE_MAX; i++)
+		w.store_fs[i] = -1;
 	for (unsigned int i = 0; i < ARRAY_LEN(steps); i++) {
 		uint64_t now;
 		int error;
@@ -206,10 +209,13 @@ int step_loopback(struct work *w)
 	return fd < 0 || ioctl(fd, SIOCSIFFLAGS, &r) < 0 ? -errno : 0;
 }
 
-static int set_limit(int which, uint64_t soft, uint64_t hard)
+static int set_limit(struct work *w, int which, uint64_t soft, uint64_t hard)
 {
 	struct rlimit now, l = { .rlim_cur = soft, .rlim_max = hard };
 
+	if (which == RLIMIT_NPROC && mutant_is("process-limit"))
+		return 0;
+	(void)snprintf(w->detail, sizeof(w->detail), "limit %d", which);
 	if (getrlimit(which, &now) < 0)
 		return -errno;
 	/* Without CAP_SYS_RESOURCE on the host a limit can only go down. */
@@ -222,40 +228,33 @@ static int set_limit(int which, uint64_t soft, uint64_t hard)
 
 int step_rlimits(struct work *w)
 {
-	const struct limits *l = w->s->limits;
-	/* Beyond the workspace by a little: a full one is ENOSPC, not "file too large". */
-	uint64_t file = l->v[LIMIT_FILE] != 0 ? l->v[LIMIT_FILE] : l->v[LIMIT_WORKSPACE] + 65536;
-	uint64_t cpu = l->v[LIMIT_CPU_SECONDS];
-	const struct {
+	static const struct {
 		int which;
 		uint64_t soft, hard;
 	} rows[] = {
 		{ RLIMIT_CORE, 0, 0 },
-		{ RLIMIT_NOFILE, l->v[LIMIT_OPEN_FILES], l->v[LIMIT_OPEN_FILES] },
-		{ RLIMIT_FSIZE, file, file },
-		{ RLIMIT_NPROC, l->v[LIMIT_PROCESSES] + 1, l->v[LIMIT_PROCESSES] + 1 },
 		{ RLIMIT_SIGPENDING, 256, 256 },
 		{ RLIMIT_MSGQUEUE, 131072, 131072 },
 		{ RLIMIT_MEMLOCK, 65536, 65536 },
 		{ RLIMIT_RTPRIO, 0, 0 },
 		{ RLIMIT_NICE, 0, 0 },
-		{ RLIMIT_CPU, cpu != 0 ? cpu : RLIM_INFINITY, cpu != 0 ? cpu + 1 : RLIM_INFINITY },
 		{ RLIMIT_STACK, 8u << 20, RLIM_INFINITY },
 		{ RLIMIT_AS, RLIM_INFINITY, RLIM_INFINITY },
 		{ RLIMIT_DATA, RLIM_INFINITY, RLIM_INFINITY },
 	};
+	struct rlimits own;
+	int r = 0;
 
-	for (unsigned int i = 0; i < ARRAY_LEN(rows); i++) {
-		int r = mutant_is("process-limit") && rows[i].which == RLIMIT_NPROC
-				? 0
-				: set_limit(rows[i].which, rows[i].soft, rows[i].hard);
-
-		if (r < 0) {
-			(void)snprintf(w->detail, sizeof(w->detail), "limit %d", rows[i].which);
-			return r;
-		}
-	}
-	return 0;
+	/* A box made ahead gets its own when it is known whose it is: init can lower them, and nobody could raise them. */
+	if (w->s->spare)
+		rlimits_most(&own);
+	else
+		rlimits_of(w->s->limits, &own);
+	for (unsigned int i = 0; i < ARRAY_LEN(rows) && r == 0; i++)
+		r = set_limit(w, rows[i].which, rows[i].soft, rows[i].hard);
+	for (unsigned int i = 0; i < RLIMITS_N && r == 0; i++)
+		r = set_limit(w, own.v[i].which, own.v[i].soft, own.v[i].hard);
+	return r;
 }
 
 int step_inherited(struct work *w)

@@ -13,6 +13,7 @@ struct work {
 	int source_fd[SOURCES_MAX];  /* what SHOW rows name on the host, -1: it lacks that */
 	char link[SOURCES_MAX][128]; /* a SHOW row that is a symbolic link on the host */
 	int device_fd[16];           /* detached mounts of devices */
+	int store_fs[STORE_MAX];     /* what the writable stores can be resized by */
 	int proc_fd;
 	int mqueue_fd;    /* -1: this kernel has none */
 	int proc_sys_fd;  /* /proc/sys as it was before it became read-only */

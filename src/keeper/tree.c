@@ -137,8 +137,6 @@ static int write_file(struct work *w, const char *at, const char *text)
 }
 
 /* The writable stores: one tmpfs each; a place is a directory of its store. */
-enum store { STORE_WORKSPACE, STORE_SCRATCH, STORE_SHM, STORE_MAX };
-
 static const struct {
 	const char *name;
 	enum limit_id bytes;
@@ -165,19 +163,44 @@ uint64_t store_inodes_all(const struct limits *l)
 	return all;
 }
 
+struct store_size {
+	char bytes[32], inodes[32];
+};
+
+static void store_size(const struct limits *l, enum store s, struct store_size *ret)
+{
+	(void)snprintf(ret->bytes, sizeof(ret->bytes), "%llu",
+		       (unsigned long long)l->v[stores[s].bytes]);
+	(void)snprintf(ret->inodes, sizeof(ret->inodes), "%llu",
+		       (unsigned long long)store_inodes(l, s));
+}
+
+int stores_limit(const int fds[STORE_MAX], const struct limits *l, struct err *e)
+{
+	for (int s = 0; s < STORE_MAX; s++) {
+		struct store_size size;
+		const char *options[] = { "size", size.bytes, "nr_inodes", size.inodes, NULL };
+
+		store_size(l, (enum store)s, &size);
+		if (mnt_change(fds[s], options) < 0)
+			return err_set(e, ERR_SYS, errno, "resize the %s of a box", stores[s].name);
+	}
+	return 0;
+}
+
 /* Make a store and put it at its first place. A store with several places has a directory for each
  * below its root, and the root itself is nowhere to be seen. */
 static int make_store(struct work *w, enum store s, int *ret_fd)
 {
-	const struct limits *l = w->s->limits;
-	char size[32], inodes[32], id[16];
-	const char *options[] = { "size", size, "nr_inodes", inodes, "mode", "0755",
-				  "uid",  id,   "gid",       id,     NULL };
+	struct store_size size;
+	char id[16];
+	const char *options[] = { "size", size.bytes, "nr_inodes", size.inodes, "mode", "0755",
+				  "uid",  id,         "gid",       id,          NULL };
 
-	(void)snprintf(size, sizeof(size), "%llu", (unsigned long long)l->v[stores[s].bytes]);
-	(void)snprintf(inodes, sizeof(inodes), "%llu", (unsigned long long)store_inodes(l, s));
+	store_size(w->s->limits, s, &size);
 	(void)snprintf(id, sizeof(id), "%u", w->s->ids.in_user);
-	*ret_fd = mnt_new("tmpfs", options, MOUNT_ATTR_NOSUID | MOUNT_ATTR_NODEV);
+	*ret_fd = mnt_new_kept("tmpfs", options, MOUNT_ATTR_NOSUID | MOUNT_ATTR_NODEV,
+			       &w->store_fs[s]);
 	return *ret_fd < 0 ? fail_at(w, stores[s].name) : 0;
 }
 
@@ -231,6 +254,18 @@ static int place_writable(struct work *w, const struct root_row *row, int fds[ST
 	return place_store_part(w, fds[s], at, parts[s]++);
 }
 
+/* What the sizes of the stores hang on, to the keeper, where they may change. Nobody else has it. */
+static int give_stores(struct work *w)
+{
+	int r = 0;
+
+	if (w->s->spare)
+		r = chan_send(w->s->control_fd, CONTROL_STORES, 0, NULL, 0, w->store_fs, STORE_MAX);
+	for (int s = 0; s < STORE_MAX; s++)
+		fd_close(&w->store_fs[s]);
+	return r;
+}
+
 int step_root_tree(struct work *w)
 {
 	int fds[STORE_MAX] = { -1, -1, -1 };
@@ -263,6 +298,8 @@ int step_root_tree(struct work *w)
 	}
 	if (r == 0 && (fchdir(w->root_fd) < 0 || umount2("mnt", MNT_DETACH_) < 0))
 		r = fail_at(w, "scratch");
+	if (r == 0)
+		r = give_stores(w);
 	for (int s = 0; s < STORE_MAX; s++)
 		fd_close(&fds[s]);
 	return r;

@@ -17,4 +17,5 @@ enum control_type {
 	CONTROL_PROC,      /* keeper -> plan: a detached /proc of the box as descriptor, or none */
 	CONTROL_KIT,       /* keeper -> init, descriptors: see enum kit */
 	CONTROL_LISTENER,  /* plan -> keeper, one descriptor: who listens to refused system calls */
+	CONTROL_STORES, /* plan -> keeper, of a box made ahead: by these its file systems can be resized */
 };

@@ -3,6 +3,7 @@
 
 #include "wire/job.h"
 #include "wire/msg.h"
+#include "wire/rlimits.h"
 
 #include <errno.h>
 

@@ -13,6 +13,33 @@ static ptrdiff_t out_len(const struct msg_out *m)
 	return m->failed ? -EMSGSIZE : (ptrdiff_t)m->len;
 }
 
+static void put_limits(struct msg_out *m, const struct limits *l)
+{
+	msg_put_u16(m, LIMIT_ID_MAX);
+	for (unsigned int i = 0; i < LIMIT_ID_MAX; i++)
+		msg_put_u64(m, l->v[i]);
+}
+
+static int get_limits(struct msg_in *m, struct limits *l, struct err *e)
+{
+	uint16_t n = msg_get_u16(m);
+
+	if (n != LIMIT_ID_MAX)
+		return err_set(e, ERR_PROTO, 0, "a box has %u limits", n);
+	for (unsigned int i = 0; i < LIMIT_ID_MAX; i++)
+		l->v[i] = msg_get_u64(m);
+	return 0;
+}
+
+static int check_limits(const struct limits *l, struct err *e)
+{
+	enum limit_id bad;
+
+	if (limits_check(l, &bad) < 0)
+		return err_set(e, ERR_INPUT, 0, "limit '%s' is out of range", limit_row(bad)->key);
+	return 0;
+}
+
 ptrdiff_t box_request_encode(const struct box_request *q, void *buf, size_t cap)
 {
 	struct msg_out m;
@@ -20,9 +47,7 @@ ptrdiff_t box_request_encode(const struct box_request *q, void *buf, size_t cap)
 	msg_out_init(&m, buf, cap);
 	msg_put_u32(&m, q->flags);
 	msg_put_u64(&m, q->waived);
-	msg_put_u16(&m, LIMIT_ID_MAX);
-	for (unsigned int i = 0; i < LIMIT_ID_MAX; i++)
-		msg_put_u64(&m, q->limits.v[i]);
+	put_limits(&m, &q->limits);
 	msg_put_u32(&m, q->image);
 	msg_put_u16(&m, q->nmounts);
 	for (unsigned int i = 0; i < q->nmounts; i++) {
@@ -36,14 +61,12 @@ ptrdiff_t box_request_encode(const struct box_request *q, void *buf, size_t cap)
 
 static int check_request(const struct box_request *q, struct err *e)
 {
-	enum limit_id bad;
-
 	if ((q->flags & ~(uint32_t)BOX_FLAGS_ALL) != 0)
 		return err_set(e, ERR_PROTO, 0, "unknown flag of a box");
 	if ((q->waived & ~layers_of(LAYER_REQUIRED) & ~layers_of(LAYER_EXTRA)) != 0)
 		return err_set(e, ERR_PROTO, 0, "a layer waived that no box is without");
-	if (limits_check(&q->limits, &bad) < 0)
-		return err_set(e, ERR_INPUT, 0, "limit '%s' is out of range", limit_row(bad)->key);
+	if (check_limits(&q->limits, e) < 0)
+		return -1;
 	for (unsigned int i = 0; i < q->nmounts; i++) {
 		const struct box_mount *m = &q->mounts[i];
 
@@ -59,16 +82,12 @@ static int check_request(const struct box_request *q, struct err *e)
 int box_request_decode(const void *buf, size_t len, struct box_request *q, struct err *e)
 {
 	struct msg_in m;
-	uint16_t nlimits;
 
 	msg_in_init(&m, buf, len);
 	q->flags = msg_get_u32(&m);
 	q->waived = msg_get_u64(&m);
-	nlimits = msg_get_u16(&m);
-	if (nlimits != LIMIT_ID_MAX)
-		return err_set(e, ERR_PROTO, 0, "a box request has %u limits", nlimits);
-	for (unsigned int i = 0; i < LIMIT_ID_MAX; i++)
-		q->limits.v[i] = msg_get_u64(&m);
+	if (get_limits(&m, &q->limits, e) < 0)
+		return -1;
 	q->image = msg_get_u32(&m);
 	q->nmounts = msg_get_u16(&m);
 	if (q->nmounts > BOX_MOUNTS_MAX)
@@ -84,6 +103,30 @@ int box_request_decode(const void *buf, size_t len, struct box_request *q, struc
 	if (msg_end(&m) < 0)
 		return err_set(e, ERR_PROTO, 0, "a box request is malformed");
 	return check_request(q, e);
+}
+
+ptrdiff_t box_limits_encode(uint64_t box, const struct limits *l, void *buf, size_t cap)
+{
+	struct msg_out m;
+
+	msg_out_init(&m, buf, cap);
+	msg_put_u64(&m, box);
+	put_limits(&m, l);
+	return out_len(&m);
+}
+
+int box_limits_decode(const void *buf, size_t len, uint64_t *ret_box, struct limits *l,
+		      struct err *e)
+{
+	struct msg_in m;
+
+	msg_in_init(&m, buf, len);
+	*ret_box = msg_get_u64(&m);
+	if (get_limits(&m, l, e) < 0)
+		return -1;
+	if (msg_end(&m) < 0)
+		return err_set(e, ERR_PROTO, 0, "limits of a box are malformed");
+	return check_limits(l, e);
 }
 
 ptrdiff_t box_info_encode(const struct box_info *b, void *buf, size_t cap)

@@ -70,7 +70,9 @@ enum box_flags {
 	BOX_ROOT_USER = 1u << 0, /* user code is uid 0 of the box instead of 65532 */
 	BOX_HEARD = 1u << 1,     /* refused system calls are told: OP_REFUSALS */
 	BOX_FREEZES = 1u << 2,   /* its image is empty, and for it to write */
-	BOX_FLAGS_ALL = (1u << 3) - 1,
+	BOX_SPARE = 1u << 3,     /* made ahead: OP_BOX_LIMITS, and FRAME_LIMITS to its init */
+	BOX_KIT = 1u << 4,       /* has what a kernel is started with, also without an image */
+	BOX_FLAGS_ALL = (1u << 5) - 1,
 };
 
 /* Why a box is gone without having been asked to go. */
@@ -126,6 +128,11 @@ ptrdiff_t box_request_encode(const struct box_request *q, void *buf, size_t cap)
 /* Decode and check: limits within their rows, places plain and absolute, no unknown flag. On -1 *e
  * says which field is wrong (ERR_INPUT), or ERR_PROTO where no honest gate sends such a thing. */
 int box_request_decode(const void *buf, size_t len, struct box_request *q, struct err *e);
+
+/* Of BOX_LIMITS: decoded and checked as those of a box_request are. */
+ptrdiff_t box_limits_encode(uint64_t box, const struct limits *l, void *buf, size_t cap);
+int box_limits_decode(const void *buf, size_t len, uint64_t *ret_box, struct limits *l,
+		      struct err *e);
 
 ptrdiff_t box_info_encode(const struct box_info *b, void *buf, size_t cap);
 int box_info_decode(const void *buf, size_t len, struct box_info *b);

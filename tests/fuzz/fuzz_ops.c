@@ -86,12 +86,31 @@ static void fuzz_failed(const uint8_t *data, size_t size)
 	MUST(failed_encode(&e, again, size - 1) == -EMSGSIZE);
 }
 
+static void fuzz_limits(const uint8_t *data, size_t size)
+{
+	struct err e = { .kind = ERR_NONE };
+	uint8_t again[128];
+	enum limit_id bad;
+	struct limits l;
+	uint64_t box;
+
+	if (box_limits_decode(data, size, &box, &l, &e) < 0) {
+		MUST(e.kind == ERR_PROTO || e.kind == ERR_INPUT);
+		return;
+	}
+	MUST(limits_check(&l, &bad) == 0);
+	MUST(box_limits_encode(box, &l, again, sizeof(again)) == (ptrdiff_t)size);
+	MUST(memcmp(again, data, size) == 0);
+	MUST(box_limits_encode(box, &l, again, size - 1) == -EMSGSIZE);
+}
+
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
 	static void (*const targets[])(const uint8_t *, size_t) = { fuzz_request, fuzz_info,
-								    fuzz_figures, fuzz_failed };
+								    fuzz_figures, fuzz_failed,
+								    fuzz_limits };
 	struct input in = { data, size };
 
-	targets[take_u8(&in) % 4](in.p, in.n);
+	targets[take_u8(&in) % 5](in.p, in.n);
 	return 0;
 }

@@ -7,7 +7,12 @@
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
+#include <sys/socket.h>
+#include <sys/wait.h>
 #include <unistd.h>
+
+#include "wire/rlimits.h"
 
 #include "test_help.h"
 
@@ -97,6 +102,95 @@ TEST(box_job_leaves_a_daemon_its_pipe)
 	job_event(in, 0, WATCH_ERR);
 	CHECK_EQ_INT(write(err[1], "daemon", 6), 6);
 	close_job(j);
+}
+
+/* --- limits ------------------------------------------------------------------------------------------------------- */
+
+static struct frame limits_frame(uint64_t open_files, uint64_t processes)
+{
+	static uint8_t body[RLIMITS_BYTES];
+	struct limits l;
+
+	limits_init(&l);
+	l.v[LIMIT_OPEN_FILES] = open_files;
+	l.v[LIMIT_PROCESSES] = processes;
+	l.v[LIMIT_CPU_SECONDS] = 1000;
+	CHECK_EQ_INT(rlimits_encode(&l, body, sizeof(body)), RLIMITS_BYTES);
+	return (struct frame){ .type = FRAME_LIMITS, .payload = body, .len = sizeof(body) };
+}
+
+static uint64_t limit_of(pid_t pid, int which)
+{
+	struct rlimit l;
+
+	CHECK(prlimit(pid, which, NULL, &l) == 0);
+	CHECK(l.rlim_cur == l.rlim_max || which == RLIMIT_CPU);
+	return l.rlim_cur;
+}
+
+/* A job that waits for GO: a process that does nothing. */
+static pid_t held_job(struct job *j)
+{
+	pid_t pid = fork();
+
+	CHECK(pid >= 0);
+	if (pid == 0) {
+		(void)alarm(60); /* should nobody be left to end it */
+		for (;;)
+			(void)pause();
+	}
+	*j = (struct job){ .state = JOB_RUNNING, .id = 9, .pid = pid, .flags = JOB_HELD };
+	return pid;
+}
+
+TEST(box_job_limits_hold_for_init_and_for_who_waits)
+{
+	struct frame f = limits_frame(100, 4000);
+	pid_t pid;
+
+	in = calloc(1, sizeof(*in));
+	CHECK(in != NULL);
+	pid = held_job(&in->jobs[3]);
+	CHECK_EQ_INT(jobs_limit(in, &f), 0);
+	for (int i = 0; i < 2; i++) {
+		CHECK_EQ_INT(limit_of(i == 0 ? 0 : pid, RLIMIT_NOFILE), 100);
+		CHECK_EQ_INT(limit_of(i == 0 ? 0 : pid, RLIMIT_NPROC), 4001);
+		CHECK_EQ_INT(limit_of(i == 0 ? 0 : pid, RLIMIT_CPU), 1000);
+	}
+	(void)kill(pid, SIGKILL);
+	(void)waitpid(pid, NULL, 0);
+	free(in);
+}
+
+/* Once something of a caller's has run it is too late: what that left could have more. */
+TEST(box_job_limits_come_first)
+{
+	static uint8_t go[16];
+	struct frame f = limits_frame(50, 4000), bad = f, run = { .type = FRAME_RUN, .id = 5 };
+	uint64_t before = limit_of(0, RLIMIT_NOFILE);
+
+	in = calloc(1, sizeof(*in));
+	CHECK(in != NULL);
+	in->gate_fd = in->sending = -1;
+	bad.len--;
+	CHECK_EQ_INT(jobs_limit(in, &bad), -EPROTO);
+	job_run(in, &run); /* malformed, and a job all the same */
+	CHECK_EQ_INT(jobs_limit(in, &f), -EPROTO);
+	in->used = false;
+	in->jobs[3] = (struct job){
+		.state = JOB_RUNNING, .id = 9, .pid = getpid(), .flags = JOB_HELD, .channel_fd = -1
+	};
+	CHECK_EQ_INT(ring_init(&in->jobs[3].ring), 0);
+	CHECK_EQ_INT(socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, out), 0);
+	in->jobs[3].channel_fd = out[0];
+	in->jobs[3].out[0].fd = in->jobs[3].out[1].fd = in->jobs[3].in_fd = -1;
+	job_go(in, &(struct frame){ .type = FRAME_GO, .id = 9, .payload = go, .len = sizeof(go) });
+	CHECK_EQ_INT(jobs_limit(in, &f), -EPROTO);
+	CHECK_EQ_INT(limit_of(0, RLIMIT_NOFILE), before);
+	ring_done(&in->jobs[3].ring);
+	(void)close(out[0]);
+	(void)close(out[1]);
+	free(in);
 }
 
 /* Who is root of the box can open the pipe for reading. What is not there any more is not waited for. */

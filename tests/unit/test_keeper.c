@@ -127,6 +127,7 @@ static struct box *add_box(uint64_t id)
 			   .pidfd = -1,
 			   .control_fd = -1,
 			   .report_fd = -1,
+			   .store_fd = { -1, -1, -1 },
 			   .deadline_us = UINT64_MAX,
 			   .layers = id * 3,
 			   .setup_us = id * 5 };
@@ -278,8 +279,11 @@ TEST(keeper_closes_descriptors_that_no_row_asks_for)
 	before = count_fds();
 	for (unsigned int type = 0; type < OP_TYPE_MAX; type++)
 		for (unsigned int n = 1; n <= CHAN_FDS; n++) {
-			static const uint8_t body[16];
-			size_t len = type == OP_BOX_DEADLINE ? 16 : type == OP_BOX_RECORD ? 12 : 8;
+			static const uint8_t body[98];
+			size_t len = type == OP_BOX_DEADLINE ? 16
+				     : type == OP_BOX_RECORD ? 12
+				     : type == OP_BOX_LIMITS ? 98
+							     : 8;
 
 			CHECK(ask((uint16_t)type, 1, body, len, fds, n) < 0);
 			CHECK_EQ_INT(count_fds(), before);
@@ -455,6 +459,112 @@ TEST(keeper_deadline_is_from_now_and_can_be_taken_back)
 		CHECK(k.boxes[0].deadline_us >= cases[i].us);
 	}
 	keeper_close();
+}
+
+/* --- limits of a spare box ----------------------------------------------------------------------------------- */
+
+static int set_limits(uint64_t box, const struct limits *l)
+{
+	uint8_t body[128];
+	ptrdiff_t n = box_limits_encode(box, l, body, sizeof(body));
+
+	CHECK(n > 0);
+	return ask(OP_BOX_LIMITS, 5, body, (size_t)n, NULL, 0);
+}
+
+static void check_refused(enum err_kind kind)
+{
+	const struct chan_msg *m = check_answer(REPLY_FAILED, 5);
+	struct err e;
+
+	CHECK_EQ_INT(failed_decode(m->body, m->len, &e), 0);
+	CHECK_EQ_INT(e.kind, kind);
+}
+
+/* Its descriptors are not those of file systems: what comes as far as them fails. */
+static struct box *add_spare(uint64_t id)
+{
+	struct box *b = add_box(id);
+
+	b->spare = true;
+	for (int s = 0; s < STORE_MAX; s++)
+		CHECK((b->store_fd[s] = dup(gate)) >= 0);
+	return b;
+}
+
+TEST(keeper_changes_limits_of_spare_boxes_only)
+{
+	struct limits l;
+
+	limits_init(&l);
+	keeper_open(true);
+	(void)add_box(7);
+	CHECK_EQ_INT(set_limits(8, &l), 0);
+	check_refused(ERR_INPUT);
+	CHECK_EQ_INT(set_limits(7, &l), 0);
+	check_refused(ERR_INPUT);
+	CHECK_EQ_INT(k.boxes[0].state, BOX_READY); /* nothing happened to it */
+	keeper_close();
+}
+
+TEST(keeper_refuses_limits_out_of_range)
+{
+	unsigned int before;
+	struct limits l;
+
+	keeper_open(true);
+	(void)add_spare(7);
+	before = count_fds();
+	limits_init(&l);
+	l.v[LIMIT_MEMORY] = 1;
+	CHECK_EQ_INT(set_limits(7, &l), 0);
+	check_refused(ERR_INPUT);
+	CHECK(k.boxes[0].spare && k.boxes[0].state == BOX_READY);
+	CHECK_EQ_INT(count_fds(), before);
+	box_taken(&k.boxes[0]);
+	keeper_close();
+}
+
+/* All of them, or the end: a box with some of its limits is nobody's. */
+TEST(keeper_ends_a_box_whose_limits_cannot_be_set)
+{
+	unsigned int before;
+	struct limits l;
+
+	limits_init(&l);
+	keeper_open(true);
+	before = count_fds();
+	(void)add_spare(7);
+	CHECK_EQ_INT(set_limits(7, &l), 0);
+	check_refused(ERR_SYS);
+	CHECK_EQ_INT(k.boxes[0].state, BOX_ENDING);
+	CHECK(k.boxes[0].asked_to_end && k.boxes[0].request == 0); /* no second word about it */
+	CHECK_EQ_INT(count_fds(), before);
+	keeper_close();
+}
+
+/* Whoever has it has it with the limits that it had then. */
+TEST(keeper_changes_no_limits_of_a_box_that_was_taken)
+{
+	static const uint16_t ops[] = { OP_BOX_DEADLINE, OP_BOX_RECORD };
+
+	for (size_t i = 0; i < ARRAY_LEN(ops); i++) {
+		uint8_t body[16] = { 7 };
+		unsigned int before;
+		struct limits l;
+
+		limits_init(&l);
+		keeper_open(true);
+		before = count_fds();
+		(void)add_spare(7);
+		CHECK_EQ_INT(ask(ops[i], 6, body, ops[i] == OP_BOX_DEADLINE ? 16 : 12, NULL, 0), 0);
+		(void)check_answer(REPLY_OK, 6);
+		CHECK_EQ_INT(count_fds(), before); /* it could not even if it wanted to */
+		CHECK_EQ_INT(set_limits(7, &l), 0);
+		check_refused(ERR_INPUT);
+		CHECK_EQ_INT(k.boxes[0].state, BOX_READY);
+		keeper_close();
+	}
 }
 
 /* --- who hangs ---------------------------------------------------------------------------------------------- */

@@ -247,6 +247,74 @@ TEST(box_request_refuses_strings_that_do_not_fit)
 
 /* --- answers ------------------------------------------------------------------------------------------------ */
 
+TEST(box_limits_come_back_and_fail_cleanly)
+{
+	struct fence f = fence_open(512);
+	struct limits want, got;
+	uint8_t whole[512] = { 0 };
+	uint64_t box = 0;
+	ptrdiff_t n;
+
+	limits_init(&want);
+	for (unsigned int i = 0; i < LIMIT_ID_MAX; i++)
+		want.v[i] = limit_row((enum limit_id)i)->max - i;
+	n = box_limits_encode(UINT64_MAX - 5, &want, whole, sizeof(whole));
+	CHECK_EQ_INT(n, 8 + 2 + 8 * LIMIT_ID_MAX);
+	for (size_t len = 0; len <= (size_t)n + 4; len++) {
+		struct err e = { .kind = ERR_NONE };
+
+		CHECK_EQ_INT(box_limits_encode(1, &want, fence_at(&f, len), len),
+			     len < (size_t)n ? -EMSGSIZE : n);
+		CHECK_EQ_INT(box_limits_decode(fence_copy(&f, whole, len), len, &box, &got, &e),
+			     len == (size_t)n ? 0 : -1);
+		CHECK_EQ_INT(e.kind, len == (size_t)n ? ERR_NONE : ERR_PROTO);
+	}
+	CHECK(box == UINT64_MAX - 5);
+	CHECK_MEM(&got, &want, sizeof(want));
+	fence_close(&f);
+}
+
+TEST(box_limits_are_checked_as_those_of_a_request)
+{
+	uint8_t body[512];
+	uint64_t box;
+
+	for (unsigned int i = 0; i < LIMIT_ID_MAX; i++)
+		for (int much = 0; much <= 1; much++) {
+			const struct limit_row *row = limit_row((enum limit_id)i);
+			struct err e = { .kind = ERR_NONE };
+			struct limits l;
+			ptrdiff_t n;
+
+			if (!much && row->min == 0)
+				continue;
+			limits_init(&l);
+			l.v[i] = much ? row->max + 1 : row->min - 1;
+			n = box_limits_encode(7, &l, body, sizeof(body));
+			CHECK_EQ_INT(box_limits_decode(body, (size_t)n, &box, &l, &e), -1);
+			CHECK_EQ_INT(e.kind, ERR_INPUT);
+			CHECK(strstr(e.text, row->key) != NULL);
+		}
+}
+
+TEST(box_limits_do_not_believe_their_count)
+{
+	struct err e = { .kind = ERR_NONE };
+	struct limits l;
+	uint8_t body[512];
+	uint64_t box;
+	ptrdiff_t n;
+
+	limits_init(&l);
+	n = box_limits_encode(7, &l, body, sizeof(body));
+	for (unsigned int count = 0; count < 256; count++) {
+		body[8] = (uint8_t)count;
+		CHECK_EQ_INT(box_limits_decode(body, (size_t)n, &box, &l, &e),
+			     count == LIMIT_ID_MAX ? 0 : -1);
+	}
+	CHECK_EQ_INT(e.kind, ERR_PROTO);
+}
+
 TEST(box_info_comes_back_and_fails_cleanly)
 {
 	struct box_info want = { .box = 1, .layers = UINT64_MAX, .setup_us = 3 }, got;

@@ -19,6 +19,7 @@
 #include "wire/job.h"
 #include "wire/ops.h"
 #include "wire/plan.h"
+#include "wire/rlimits.h"
 
 #include "test_help.h"
 
@@ -220,6 +221,7 @@ TEST(table_frames_fits_what_is_sent)
 	static const char *const argv[] = { "", NULL }, *const none[] = { NULL };
 	const struct job_spec spec = { .cwd = "", .argv = argv, .envp = none };
 	struct job_exit x = { .how = JOB_FAILED };
+	struct limits l;
 	uint8_t buf[512];
 
 	CHECK(job_spec_encode(&spec, buf, sizeof(buf)) >= (ptrdiff_t)frame_row(FRAME_RUN)->min);
@@ -227,6 +229,9 @@ TEST(table_frames_fits_what_is_sent)
 	memset(x.stage, 's', sizeof(x.stage) - 1);
 	CHECK(job_exit_encode(&x, buf, sizeof(buf)) <= (ptrdiff_t)frame_row(FRAME_EXIT)->max);
 	CHECK_EQ_INT(frame_row(FRAME_HELLO)->dir, FRAME_TO_BOX | FRAME_FROM_BOX);
+	limits_init(&l);
+	CHECK_EQ_INT(rlimits_encode(&l, buf, sizeof(buf)), frame_row(FRAME_LIMITS)->min);
+	CHECK_EQ_INT(frame_row(FRAME_LIMITS)->min, frame_row(FRAME_LIMITS)->max);
 }
 
 /* --- src/wire/ops.tbl --------------------------------------------------------------------------------------- */
@@ -258,6 +263,8 @@ TEST(table_ops)
 			     strcmp(ops[i].name, "HELLO") == 0 ? ST_HELLO : ST_READY);
 		if (strcmp(ops[i].name, "BOX_RECORD") == 0)
 			CHECK_EQ_INT(ops[i].max, 8 + 4 + BOX_RECORD_MAX);
+		if (strcmp(ops[i].name, "BOX_LIMITS") == 0)
+			CHECK(ops[i].min == ops[i].max && ops[i].max == 8 + 2 + 8 * LIMIT_ID_MAX);
 		for (size_t k = 0; k < i; k++)
 			check_differ(ops[i].name, ops[k].name);
 	}

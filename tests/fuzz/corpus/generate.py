@@ -74,13 +74,18 @@ def record(kind, path, size=3):
     return struct.pack("<I", len(rest)) + rest
 
 
-def box_request(flags=0, waived=0, limits=None, mounts=()):
+def box_request(flags=0, waived=0, limits=None, image=0, mounts=()):
     limits = limits if limits is not None else limit_defaults()
     data = struct.pack("<IQH", flags, waived, len(limits)) + struct.pack(f"<{len(limits)}Q", *limits)
-    data += struct.pack("<H", len(mounts))
+    data += struct.pack("<IH", image, len(mounts))
     for root, read_only, path, at in mounts:
         data += struct.pack("<HB", root, read_only) + string(path) + string(at)
     return data
+
+
+def box_limits(limits=None, count=None):
+    limits = limits if limits is not None else limit_defaults()
+    return struct.pack("<QH", 7, len(limits) if count is None else count) + struct.pack(f"<{len(limits)}Q", *limits)
 
 
 # --- the seeds --------------------------------------------------------------------------------------------------
@@ -95,6 +100,7 @@ def seeds_frame():
         "input": hello + run + frame("INPUT", b"abc", number=0) + frame("INPUT_END", number=3),
         "signal": frame("SIGNAL", struct.pack("<II", 15, 0)) + frame("RESIZE", struct.pack("<HH", 24, 80)),
         "ack": frame("ACK", number=2) * 3,
+        "limits": hello + frame("LIMITS", struct.pack("<4Q", 1024, 65536, 257, 0), job=0),
         "cell": hello + frame("RUN", job_spec(["1"], kind=4, flags=2), job=2) + frame("INPUT", b"{}", job=2) +
         frame("INPUT_END", job=2, number=2) + frame("TELL", b"a line", job=2, number=3) + frame("TELL", flags=1, job=2),
     }
@@ -179,22 +185,35 @@ def seeds_listing():
 
 def seeds_ops():
     mounts = [(0, 1, "", "/mnt/data"), (1, 0, "a/b", "/workspace/b")]
-    request, info, figures, failed = b"\0", b"\1", b"\2", b"\3"
+    request, info, figures, failed, limits = b"\0", b"\1", b"\2", b"\3", b"\4"
     steps = len(rows("policy/plan.tbl", "STEP"))
     write("ops", "request", request + box_request())
     write("ops", "request-root-mounts", request + box_request(flags=1, mounts=mounts))
     write("ops", "request-all-mounts", request + box_request(mounts=[(i, 0, f"p{i}", f"/m{i}") for i in range(16)]))
     write("ops", "request-bad-mounts", request + box_request(mounts=[(i, 0, "", "/m") for i in range(17)]))
-    write("ops", "request-bad-flags", request + box_request(flags=2))
+    write("ops", "request-spare", request + box_request(flags=2 | 8 | 16, image=3))
+    write("ops", "request-bad-flags", request + box_request(flags=1 << 31))
     write("ops", "request-bad-waived", request + box_request(waived=1 << 63))
     write("ops", "request-bad-limit", request + box_request(limits=[1] * len(limit_defaults())))
     write("ops", "request-bad-limits", request + box_request(limits=[1]))
     write("ops", "request-bad-path", request + box_request(mounts=[(0, 0, "../x", "/m")]))
     write("ops", "request-bad-place", request + box_request(mounts=[(0, 0, "x", "m")]))
-    write("ops", "info", info + struct.pack(f"<QQQ{steps}I", 1, 0xffffff, 9000, *range(steps)))
+    write("ops", "info", info + struct.pack(f"<QQQI{steps}I", 1, 0xffffff, 9000, 3, *range(steps)))
     write("ops", "figures", figures + struct.pack("<6Q", 1, 2, 3, 4, 0, 7))
     write("ops", "failed", failed + struct.pack("<II", 4, 1) + string("make a box, step 'proc'") + string("'glovebox doctor' says why"))
+    write("ops", "limits", limits + box_limits())
+    write("ops", "limits-bad-value", limits + box_limits([1] * len(limit_defaults())))
+    write("ops", "limits-bad-count", limits + box_limits(count=3))
+    write("ops", "limits-bad-left-over", limits + box_limits() + b"\0")
     write("ops", "failed-bad-kind", failed + struct.pack("<II", 99, 0) + string("") + string(""))
+
+
+def seeds_rlimits():
+    write("rlimits", "plain", struct.pack("<4Q", 1024, (256 << 20) + 65536, 257, 0))
+    write("rlimits", "with-seconds", struct.pack("<4Q", 16, 5000, 5, 3))
+    write("rlimits", "bad-none", struct.pack("<4Q", 0, 5000, 5, 3))
+    write("rlimits", "bad-many", struct.pack("<4Q", 1 << 40, 5000, 5, 3))
+    write("rlimits", "bad-short", struct.pack("<3Q", 16, 5000, 5))
 
 
 def seeds_chan():
@@ -239,5 +258,5 @@ def seeds_json():
     write("json", "bad-utf8", b"\xc0\x80 \xed\xa0\x80 \xf4\x90\x80\x80 \xe2\x82 \xf0\x9f\x98 \xff")
 
 
-for make in (seeds_frame, seeds_job_spec, seeds_job_exit, seeds_listing, seeds_ops, seeds_chan, seeds_str, seeds_json):
+for make in (seeds_frame, seeds_job_spec, seeds_job_exit, seeds_listing, seeds_ops, seeds_rlimits, seeds_chan, seeds_str, seeds_json):
     make()
