@@ -6,6 +6,7 @@
 #include "base/own.h"
 #include "gate/gate.h"
 #include "wire/msg.h"
+#include "wire/rlimits.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -95,6 +96,7 @@ static void gbox_free(void *arg)
 
 	buf_done(&b->out);
 	free(b->part);
+	free(b->request);
 	free(b);
 }
 
@@ -110,6 +112,7 @@ static void release(struct gbox *b)
 	if (b->next != NULL)
 		b->next->prev = b->prev;
 	b->g->nboxes--;
+	timer_clear(&b->g->loop, &b->handed);
 	loop_defer(&b->g->loop, &b->deferred, gbox_free, b);
 }
 
@@ -170,22 +173,28 @@ void gbox_end(struct gbox *b, void (*done)(void *arg, const struct box_figures *
 	b->ended = true;
 	b->on_end = done;
 	b->end_arg = arg;
+	timer_clear(&b->g->loop, &b->handed);
 	close_stream(b);
 	forget_jobs(b);
 	if (!b->making) /* else on_made() goes on from here */
 		ask_end(b);
 }
 
-void gbox_give(struct gbox *b, const struct gbox_ops *ops, void *arg)
+/* On its way to somebody who has not heard of it yet: it will be another one. */
+static void spoil(struct gbox *b)
 {
-	b->ops = ops;
-	b->arg = arg;
+	b->bad = true;
+	close_stream(b);
 }
 
 void gboxes_gone(struct gate *g, uint64_t id, enum gone_why why, const struct box_figures *f)
 {
 	for (struct gbox *b = g->boxes; b != NULL; b = b->next)
 		if (b->id == id && !b->ended) {
+			if (b->handing) {
+				spoil(b);
+				return;
+			}
 			tell_gone(b, why == GONE_DEADLINE ? BOX_END_DEADLINE : BOX_END_INIT, f);
 			if (!b->making)
 				release(b);
@@ -213,6 +222,10 @@ static void broke(struct gbox *b, const char *how)
 		return;
 	log_line(&b->g->log, LOG_WARN, "box_broke_protocol", log_u64("box", b->id),
 		 log_str("how", how));
+	if (b->handing) {
+		spoil(b);
+		return;
+	}
 	tell_gone(b, BOX_END_BROKEN, NULL);
 	(void)keeper_ask_box(&b->g->keeper, OP_BOX_END, b->id, NULL, NULL);
 	release(b);
@@ -472,12 +485,75 @@ static void fail(struct gbox *b, const struct err *e)
 	release(b);
 }
 
+static void on_made(void *arg, struct chan_msg *m, const struct err *e);
+
+/* What the keeper is asked for, kept in case that it has to be asked again. 0 or -errno. */
+static int keep_request(struct gbox *b, const struct box_request *q)
+{
+	static uint8_t body[8192];
+	ptrdiff_t n = box_request_encode(q, body, sizeof(body));
+
+	if (n < 0)
+		return (int)n;
+	free(b->request);
+	b->request = malloc((size_t)n);
+	if (b->request == NULL)
+		return -ENOMEM;
+	(void)memcpy(b->request, body, (size_t)n);
+	b->request_len = (size_t)n;
+	return 0;
+}
+
+static int ask_new(struct gbox *b)
+{
+	b->making = true;
+	return keeper_ask(&b->g->keeper, OP_BOX_NEW, b->request, b->request_len, on_made, b);
+}
+
+/* A member of the pool has made room. */
+static void on_room(void *arg, const struct box_figures *f)
+{
+	struct gbox *b = arg;
+	struct err e;
+	int r = b->ended ? -ECANCELED : ask_new(b);
+
+	(void)f;
+	if (r < 0) {
+		(void)err_set(&e, ERR_SYS, -r, "ask the keeper");
+		on_made(b, NULL, &e);
+	}
+}
+
+/* Whether another box fewer could help. */
+static bool is_scarce(const struct err *e)
+{
+	static const int errors[] = { ENOMEM, EAGAIN, ENOSPC, EMFILE, ENFILE };
+
+	for (unsigned int i = 0; i < ARRAY_LEN(errors); i++)
+		if (e->sys == errors[i])
+			return true;
+	return e->kind == ERR_LIMIT;
+}
+
+/* Boxes that nobody has asked for must not stand in the way of one that somebody waits for. */
+static bool try_again(struct gbox *b, const struct err *e)
+{
+	if (b->ended || b->request == NULL || b->retried || !is_scarce(e))
+		return false;
+	b->retried = true;
+	return pool_yield(b->g, on_room, b);
+}
+
 /* The answer to BOX_NEW or BOX_ATTACH. */
 static void on_made(void *arg, struct chan_msg *m, const struct err *e)
 {
 	struct gbox *b = arg;
 	struct err own;
 
+	if (m == NULL && try_again(b, e))
+		return;
+	free(b->request);
+	b->request = NULL;
 	b->making = false;
 	if (m == NULL && b->ended) {
 		on_ended(b, NULL, NULL);
@@ -516,21 +592,24 @@ static void on_made(void *arg, struct chan_msg *m, const struct err *e)
 struct gbox *gbox_new(struct gate *g, const struct box_request *q, const struct gbox_ops *ops,
 		      void *arg, struct err *e)
 {
-	static uint8_t body[8192];
-	ptrdiff_t n = box_request_encode(q, body, sizeof(body));
-	struct gbox *b = n < 0 ? NULL : make(g, ops, arg, e);
+	struct gbox *b = make(g, ops, arg, e);
 	int r;
 
-	if (n < 0)
-		(void)err_set(e, ERR_INPUT, 0, "the mounts of this box are too long");
 	if (b == NULL)
 		return NULL;
-	r = keeper_ask(&g->keeper, OP_BOX_NEW, body, (size_t)n, on_made, b);
+	r = keep_request(b, q);
+	if (r == 0)
+		r = ask_new(b);
 	if (r < 0) {
-		(void)err_set(e, ERR_SYS, -r, "ask the keeper");
+		if (r == -EMSGSIZE)
+			(void)err_set(e, ERR_INPUT, 0, "the mounts of this box are too long");
+		else
+			(void)err_set(e, ERR_SYS, -r, "ask the keeper");
 		release(b);
 		return NULL;
 	}
+	/* What nobody waits for takes no other's place. */
+	b->retried = (q->flags & (BOX_SPARE | BOX_FREEZES)) != 0;
 	return b;
 }
 
@@ -551,6 +630,105 @@ struct gbox *gbox_adopt(struct gate *g, const struct box_info *info, const struc
 		return NULL;
 	}
 	return b;
+}
+
+/* --- from the pool ------------------------------------------------------------------------------ */
+
+/* A box in place of this one, for the same owner. */
+static void replace(struct gbox *b)
+{
+	static struct box_request q;
+	struct err e;
+	int r = -ENOMEM;
+
+	b->g->pool.replaced++;
+	(void)keeper_ask_box(&b->g->keeper, OP_BOX_END, b->id, NULL, NULL);
+	close_stream(b);
+	forget_jobs(b);
+	buf_done(&b->out);
+	buf_init(&b->out, OUT_MAX);
+	free(b->part);
+	b->part = NULL;
+	b->part_len = 0;
+	b->id = 0;
+	b->hello = b->bad = b->made_ahead = b->retried = false;
+	if (b->request != NULL && box_request_decode(b->request, b->request_len, &q, &e) == 0) {
+		if (!warm_has(b->g, q.image))
+			q.image = 0; /* made anew meanwhile: a cold start is a start, too */
+		r = keep_request(b, &q);
+	}
+	if (r == 0)
+		r = ask_new(b);
+	if (r < 0) {
+		(void)err_set(&e, ERR_SYS, -r, "ask the keeper");
+		on_made(b, NULL, &e);
+	}
+}
+
+static void on_handed(void *arg)
+{
+	struct gbox *b = arg;
+
+	b->handing = false;
+	if (b->bad || b->fd < 0) {
+		replace(b);
+		return;
+	}
+	free(b->request);
+	b->request = NULL;
+	b->ops->ready(b->arg, b);
+}
+
+/* The answer to BOX_LIMITS. Of a box that could not be changed nothing is left, or nothing that is of use. */
+static void on_limited(void *arg, struct chan_msg *m, const struct err *e)
+{
+	struct gbox *b = arg;
+
+	b->making = false;
+	if (m != NULL)
+		chan_msg_close(m);
+	if (b->ended) { /* gbox_end() came first */
+		ask_end(b);
+		return;
+	}
+	if (m == NULL) {
+		log_line(&b->g->log, LOG_WARN, "hand_out_failed", log_str("why", e->text));
+		spoil(b);
+	}
+	on_handed(b);
+}
+
+static int ask_limits(struct gbox *b, const struct limits *l)
+{
+	uint8_t body[256];
+	ptrdiff_t n = box_limits_encode(b->id, l, body, sizeof(body));
+
+	return n < 0 ? (int)n
+		     : keeper_ask(&b->g->keeper, OP_BOX_LIMITS, body, (size_t)n, on_limited, b);
+}
+
+int gbox_hand_out(struct gbox *b, const struct limits *has, const struct box_request *q,
+		  const struct gbox_ops *ops, void *arg)
+{
+	uint8_t body[RLIMITS_BYTES];
+	ptrdiff_t n = rlimits_encode(&q->limits, body, sizeof(body));
+	int r = n < 0 ? (int)n : keep_request(b, q);
+
+	/* What init has to see to; it hears of that before it hears of any program. */
+	if (r == 0)
+		r = send_frame(b, FRAME_LIMITS, 0, 0, body, (size_t)n);
+	if (r == 0 && memcmp(has, &q->limits, sizeof(*has)) != 0) {
+		r = ask_limits(b, &q->limits);
+		b->making = r == 0;
+	} else if (r == 0) {
+		r = timer_set(&b->g->loop, &b->handed, b->g->loop.now_us, on_handed, b);
+	}
+	if (r < 0)
+		return r;
+	b->ops = ops;
+	b->arg = arg;
+	b->handing = b->made_ahead = true;
+	return 0;
 }
 
 /* --- jobs --------------------------------------------------------------------------------------- */

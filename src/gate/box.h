@@ -55,6 +55,12 @@ struct gbox {
 	struct gjob *jobs;
 	bool making; /* the keeper has not answered yet */
 	bool hello, ended, freed;
+	bool made_ahead;   /* it waited in the pool */
+	bool handing, bad; /* it is on its way to an owner; and of no use to that one */
+	bool retried;
+	uint8_t *request; /* what the keeper is asked for, should it be asked again */
+	size_t request_len;
+	struct timer handed;
 	struct timer silent; /* its stream ended: the keeper should say why */
 	bool dirty;          /* frames wait for the end of this turn */
 	void (*on_end)(void *arg, const struct box_figures *f); /* of box_end() */
@@ -95,8 +101,11 @@ struct gbox *gbox_adopt(struct gate *g, const struct box_info *info, const struc
 /* End it and let go of it: no ops is called any more. Jobs are forgotten without a word. done (may be NULL) is
  * called when nothing of it is left. */
 void gbox_end(struct gbox *b, void (*done)(void *arg, const struct box_figures *f), void *arg);
-/* From here on it is somebody else's. */
-void gbox_give(struct gbox *b, const struct gbox_ops *ops, void *arg);
+/* A box of the pool, whose limits are `has`, for somebody who wants q: ready() or failed() comes later, as after gbox_new().
+ * When it turns out that it cannot be made what is wanted, another one is made in its place, and its jobs are lost. -errno: it
+ * is still the pool's, and no good. */
+int gbox_hand_out(struct gbox *b, const struct limits *has, const struct box_request *q,
+		  const struct gbox_ops *ops, void *arg);
 /* Send what was said in this turn. */
 void gboxes_flush(struct gate *g);
 /* EVENT_GONE of the keeper. */

@@ -87,6 +87,10 @@ struct abox {
 	struct tty *ttys;
 	unsigned int nttys, attached;
 
+	struct gjob
+		pooled; /* a kernel that waited in the pool, for whoever has a first cell: gjob_give() */
+	bool has_pooled;
+
 	struct making *making;
 	enum abox_reason reason; /* of the end that is under way */
 	struct deletion *deletions;
@@ -137,6 +141,8 @@ void box_env_done(struct box_env *e);
 
 /* --- boxes_make.c --- */
 
+/* What the keeper is asked for where the maker of a box wants nothing in particular. */
+void box_standard(struct gate *g, struct box_request *q);
 /* Its box is there, or is not, or has gone before anybody had it. */
 void making_ready(struct abox *a);
 void making_failed(struct abox *a, enum own_error code, const char *field, const char *fmt, ...)

@@ -280,16 +280,74 @@ void making_ready(struct abox *a)
 {
 	struct making *m = a->making;
 
-	metrics_box(&a->g->metrics, a->box->info.setup_us);
+	if (!a->box->made_ahead)
+		metrics_box(&a->g->metrics, a->box->info.setup_us);
 	audit(a->g, "box_made", m->makers != NULL ? m->makers->r : NULL, "tenant", a->tenant->name,
 	      "for", "box", "box", a->id, "policy", "network none", NULL);
 	stage_run(&m->stage, a->box, 0);
 }
 
+/* --- a kernel that came with the box, until somebody has a cell for it ------------------------------ */
+
+static void on_pooled_output(void *arg, uint64_t number, unsigned int stream, const uint8_t *p,
+			     size_t n)
+{
+	struct abox *a = arg;
+
+	(void)stream;
+	(void)p;
+	(void)n;
+	gjob_ack(&a->pooled, number);
+}
+
+static void on_pooled_ended(void *arg, const struct job_exit *x, uint64_t number)
+{
+	struct abox *a = arg;
+
+	(void)x;
+	gjob_ack(&a->pooled, number);
+	a->has_pooled = false;
+}
+
+static void on_pooled_failed(void *arg, int error, const char *why)
+{
+	struct abox *a = arg;
+
+	(void)error;
+	(void)why;
+	a->has_pooled = false;
+}
+
+static void on_pooled_lost(void *arg)
+{
+	struct abox *a = arg;
+
+	a->has_pooled = false;
+}
+
+static const struct gjob_ops pooled_ops = { .output = on_pooled_output,
+					    .ended = on_pooled_ended,
+					    .failed = on_pooled_failed,
+					    .lost = on_pooled_lost };
+
+static void get_box(struct abox *a)
+{
+	struct box_request *q = &a->making->q;
+	struct err e;
+
+	q->image = warm_image(a->g, WARM_KERNEL);
+	if (q->image != 0 && q->nmounts == 0)
+		a->box = pool_take(a->g, WARM_KERNEL, q, &a->pooled, &abox_ops, &pooled_ops, a);
+	a->has_pooled = a->box != NULL;
+	if (a->box == NULL)
+		a->box = gbox_new(a->g, q, &abox_ops, a, &e);
+	if (a->box == NULL)
+		abox_ops.failed(a, &e);
+}
+
 static void on_turn(void *arg)
 {
 	struct abox *a = arg;
-	struct err e;
 
 	if (!audit_allows(a->g)) {
 		making_failed(a, OWN_AUDIT, NULL, "the audit file cannot be written");
@@ -301,9 +359,7 @@ static void on_turn(void *arg)
 		making_failed(a, OWN_QUOTA, NULL, "there are as many boxes as there may be");
 		return;
 	}
-	a->box = gbox_new(a->g, &a->making->q, &abox_ops, a, &e);
-	if (a->box == NULL)
-		abox_ops.failed(a, &e);
+	get_box(a);
 }
 
 static void on_sent_away(void *arg)
@@ -429,18 +485,36 @@ static const struct {
 	[LIMIT_SHM] = { 0, CONF_BOX_MAX_WORKSPACE },
 };
 
+static uint64_t most_of(const struct gate *g, enum limit_id id)
+{
+	int most = limit_keys[id].most;
+
+	return most != 0 ? config_u64(&g->config, (enum config_key)most) : limit_row(id)->max;
+}
+
+void box_standard(struct gate *g, struct box_request *q)
+{
+	/* Layers that may be missing, and that refused calls are heard, are the same for every box. */
+	ci_limits(g, q);
+	q->flags |= BOX_KIT;
+	limits_init(&q->limits);
+	for (int i = 0; i < LIMIT_ID_MAX; i++) {
+		uint64_t *v = &q->limits.v[i], max = most_of(g, (enum limit_id)i);
+		int standard = limit_keys[i].standard;
+
+		if (standard != 0)
+			*v = config_u64(&g->config, (enum config_key)standard);
+		if (*v > max)
+			*v = max;
+	}
+}
+
 static int take_limit(struct req *r, enum limit_id id, const struct box_limits *in, uint64_t *v)
 {
 	const struct limit_row *row = limit_row(id);
-	const struct config *c = &r->g->config;
-	int standard = limit_keys[id].standard, most = limit_keys[id].most;
-	uint64_t max = most != 0 ? config_u64(c, (enum config_key)most) : row->max;
+	uint64_t max = most_of(r->g, id);
 	char field[64];
 
-	if (standard != 0)
-		*v = config_u64(c, (enum config_key)standard);
-	if (*v > max)
-		*v = max;
 	if (!in->set[id])
 		return 0;
 	*v = (uint64_t)in->v[id];
@@ -449,7 +523,7 @@ static int take_limit(struct req *r, enum limit_id id, const struct box_limits *
 		own_refuse(r, OWN_INVALID_FIELD, field, "'%s' must be at most %llu%s (%s)", field,
 			   (unsigned long long)(row->unit == LIMIT_MILLI ? max / 1000 : max),
 			   row->unit == LIMIT_MILLI && max % 1000 != 0 ? " and a part" : "",
-			   config_row((enum config_key)most)->key);
+			   config_row((enum config_key)limit_keys[id].most)->key);
 		return -1;
 	}
 	if (id == LIMIT_OUTPUT && *v == 0) {
@@ -461,17 +535,13 @@ static int take_limit(struct req *r, enum limit_id id, const struct box_limits *
 
 static int take_limits(struct req *r, struct abox *a, const struct box_limits *in)
 {
-	struct box_request q;
+	struct box_request *q = &a->making->q;
 
-	/* Layers that may be missing, and that refused calls are heard, are the same for every box. */
-	ci_limits(r->g, &q);
-	a->making->q.flags = q.flags;
-	a->making->q.waived = q.waived;
-	limits_init(&a->limits);
+	box_standard(r->g, q);
 	for (int i = 0; i < LIMIT_ID_MAX; i++)
-		if (take_limit(r, (enum limit_id)i, in, &a->limits.v[i]) < 0)
+		if (take_limit(r, (enum limit_id)i, in, &q->limits.v[i]) < 0)
 			return -1;
-	a->making->q.limits = a->limits;
+	a->limits = q->limits;
 	return 0;
 }
 

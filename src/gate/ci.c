@@ -420,7 +420,10 @@ void ci_limits(struct gate *g, struct box_request *q)
 	char *const *waived;
 	unsigned int n;
 
-	*q = (struct box_request){ .flags = BOX_HEARD };
+	q->flags = BOX_HEARD;
+	q->waived = 0;
+	q->image = 0;
+	q->nmounts = 0; /* of which there is none to clear, then: they are large */
 	limits_init(&q->limits);
 	q->limits.v[LIMIT_MEMORY] = config_u64(c, CONF_CI_MEMORY);
 	q->limits.v[LIMIT_PROCESSES] = config_u64(c, CONF_CI_PROCESSES);
@@ -447,6 +450,7 @@ void ci_spec(struct gate *g, struct oneshot_spec *spec, uint64_t timeout_us, boo
 					   NULL };
 
 	ci_limits(g, &spec->box);
+	spec->warm = WARM_MAX;
 	spec->argv = input_file ? fed : plain;
 	spec->script = plain;
 	spec->input_path = input_file ? "/tmp/.stdin" : NULL;
@@ -486,7 +490,7 @@ int ci_run_prepare(struct req *r, struct ci_run *run, enum operation op)
 			f->p = wrap(&run->in.code, &run->strings, &f->n);
 		if (f->p != NULL) {
 			ci_spec(g, &run->spec, timeout_ms * 1000, false);
-			run->spec.box.image = warm_pick(g, run->in.code.p, run->in.code.n);
+			run->spec.warm = warm_pick(g, run->in.code.p, run->in.code.n);
 			run->spec.operation = op;
 			run->spec.tenant = r->tenant;
 			run->spec.request = r->id;

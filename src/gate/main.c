@@ -179,6 +179,7 @@ static void reload(struct gate *g, const int fds[3])
 		apply_config(g);
 		if (auth_start(g, &e) < 0 || start_tls(g, fds[1], fds[2], &e) < 0)
 			gate_log_err(g, "reload_failed", &e);
+		pool_turn(g);
 		log_line(&g->log, LOG_INFO, "reloaded");
 	}
 	config_done(&fresh);

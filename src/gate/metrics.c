@@ -208,25 +208,56 @@ static void print_zygotes(const struct gate *g, struct json *j, const char *name
 
 static void print_pool(const struct gate *g, struct json *j, const char *name)
 {
-	put(j, "%s{state=\"waiting\"} %u\n", name, g->pool.n - g->pool.making);
-	put(j, "%s{state=\"making\"} %u\n", name, g->pool.making);
+	for (int i = 0; i < WARM_MAX; i++) {
+		const char *image = warm_str((enum warm_kind)i);
+		unsigned int waiting, making;
+		uint64_t oldest_us;
+
+		pool_count(g, (enum warm_kind)i, &waiting, &making, &oldest_us);
+		put(j, "%s{image=\"%s\",state=\"waiting\"} %u\n", name, image, waiting);
+		put(j, "%s{image=\"%s\",state=\"making\"} %u\n", name, image, making);
+	}
 }
 
 static void print_pool_age(const struct gate *g, struct json *j, const char *name)
 {
-	uint64_t oldest = UINT64_MAX;
+	for (int i = 0; i < WARM_MAX; i++) {
+		unsigned int waiting, making;
+		uint64_t oldest_us;
 
-	for (const struct pool_member *m = g->pool.members; m != NULL; m = m->next)
-		if (m->waits && m->born_us < oldest)
-			oldest = m->born_us;
-	put(j, "%s %llu\n", name,
-	    oldest == UINT64_MAX ? 0ULL : (unsigned long long)(clock_us() - oldest) / 1000000);
+		pool_count(g, (enum warm_kind)i, &waiting, &making, &oldest_us);
+		put(j, "%s{image=\"%s\"} %llu\n", name, warm_str((enum warm_kind)i),
+		    (unsigned long long)(oldest_us / US_PER_S));
+	}
 }
 
 static void print_pool_taken(const struct gate *g, struct json *j, const char *name)
 {
-	put(j, "%s{outcome=\"hit\"} %llu\n", name, (unsigned long long)g->pool.hits);
-	put(j, "%s{outcome=\"miss\"} %llu\n", name, (unsigned long long)g->pool.misses);
+	for (int i = 0; i < WARM_MAX; i++) {
+		const char *image = warm_str((enum warm_kind)i);
+
+		put(j, "%s{image=\"%s\",outcome=\"hit\"} %llu\n", name, image,
+		    (unsigned long long)g->pool.hits[i]);
+		put(j, "%s{image=\"%s\",outcome=\"miss\"} %llu\n", name, image,
+		    (unsigned long long)g->pool.misses[i]);
+	}
+}
+
+static void put_by_image(struct json *j, const char *name, const uint64_t v[WARM_MAX])
+{
+	for (int i = 0; i < WARM_MAX; i++)
+		put(j, "%s{image=\"%s\"} %llu\n", name, warm_str((enum warm_kind)i),
+		    (unsigned long long)v[i]);
+}
+
+static void print_pool_made(const struct gate *g, struct json *j, const char *name)
+{
+	put_by_image(j, name, g->pool.made);
+}
+
+static void print_pool_lost(const struct gate *g, struct json *j, const char *name)
+{
+	put_by_image(j, name, g->pool.lost);
 }
 
 #define PRINT(fn, value)                                                       \
@@ -241,8 +272,8 @@ PRINT(print_paused, g->figures.paused)
 PRINT(print_timeouts, g->figures.timeouts)
 PRINT(print_malformed, g->figures.malformed)
 PRINT(print_tokens, g->metrics.tokens_refused)
-PRINT(print_pool_made, g->pool.made)
-PRINT(print_pool_lost, g->pool.lost)
+PRINT(print_pool_replaced, g->pool.replaced)
+PRINT(print_pool_yielded, g->pool.yielded)
 PRINT(print_boxes, g->nboxes)
 PRINT(print_made, g->metrics.boxes_made)
 PRINT(print_failed, g->metrics.boxes_failed)

@@ -332,11 +332,12 @@ static void on_ready(void *arg, struct gbox *b)
 	struct oneshot *o = arg;
 
 	o->box = b;
+	o->pooled = o->program.box != NULL;
 	if (!o->adopted) {
 		uint8_t body[16];
 		struct msg_out m;
 
-		if (!o->pooled)
+		if (!b->made_ahead)
 			metrics_box(&o->g->metrics, b->info.setup_us);
 		audit(o->g, "box_made", NULL, "request", o->request, "tenant", o->spec.tenant->name,
 		      "for", operation_str(o->spec.operation), "policy", "network none", NULL);
@@ -410,14 +411,12 @@ static void on_turn(void *arg)
 			     "quota_exceeded: there are as many boxes as there may be");
 		return;
 	}
+	o->spec.box.image = warm_image(o->g, o->spec.warm);
 	if (o->spec.box.image != 0)
-		o->box = pool_take(o->g, &o->spec.box, &o->program, &box_ops, &program_ops, o);
-	o->pooled = o->box != NULL;
-	if (o->pooled) {
-		on_ready(o, o->box);
-		return;
-	}
-	o->box = gbox_new(o->g, &o->spec.box, &box_ops, o, &e);
+		o->box = pool_take(o->g, o->spec.warm, &o->spec.box, &o->program, &box_ops,
+				   &program_ops, o);
+	if (o->box == NULL)
+		o->box = gbox_new(o->g, &o->spec.box, &box_ops, o, &e);
 	if (o->box == NULL)
 		on_failed(o, &e);
 }

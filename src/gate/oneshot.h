@@ -33,6 +33,7 @@ struct oneshot_spec {
 	const struct tenant *tenant;
 	const char *request; /* id of the request, for the audit; NULL: of another gate */
 	struct box_request box;
+	enum warm_kind warm;      /* what it is thawed from; WARM_MAX: nothing */
 	struct stage_file *files; /* [0] is the program, which is never returned */
 	size_t nfiles;
 	const char *const *argv, *const *envp;

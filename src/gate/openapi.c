@@ -43,7 +43,7 @@ static const struct member members[] = {
 	{ "Health", "glovebox_version", "string", 0, NULL, "version of this program" },
 	{ "Health", "no_auth", "boolean", MEMBER_OPTIONAL, NULL, "there, and true, when everybody may ask" },
 	{ "Health", "missing_layers", "string", MEMBER_LIST, NULL, "isolation that this machine cannot give" },
-	{ "Health", "warm", "string", MEMBER_LIST, NULL, "images that programs are started from" },
+	{ "Health", "warm", "string", MEMBER_LIST, NULL, "images that Python is started from: lean and full for programs, kernel for cells" },
 
 	{ "WorkspaceFile", "path", "string", 0, NULL, "where in the workspace" },
 	{ "WorkspaceFile", "kind", "string", 0, "file directory", "what it is" },

@@ -3,6 +3,7 @@
 
 #include "base/clock.h"
 #include "base/json.h"
+#include "gate/boxes.h"
 #include "gate/ci.h"
 
 #include <errno.h>
@@ -10,7 +11,8 @@
 #include <string.h>
 
 enum {
-	LATER_US = 1000 * 1000, /* after a failure */
+	LATER_US = 1000 * 1000,    /* after a failure */
+	REST_US = 5 * 1000 * 1000, /* after a member had to make room */
 };
 
 /* --- the job ---------------------------------------------------------------------------------- */
@@ -23,6 +25,22 @@ int warm_job_start(struct gbox *b, struct gjob *j, uint64_t id, const struct gjo
 				 .flags = JOB_SWEEP | JOB_STDIN | JOB_HELD | JOB_THAW,
 				 .cwd = "/workspace",
 				 .argv = argv,
+				 .envp = ci_environment() };
+
+	return gjob_start(b, j, id, &spec, ops, arg);
+}
+
+int kernel_job_start(struct gbox *b, struct gjob *j, uint64_t id, bool warm,
+		     const struct gjob_ops *ops, void *arg)
+{
+	static const char *const thawed[] = { "/usr/bin/python3", NULL };
+	static const char *const cold[] = { "/usr/bin/python3", "-I", "-B", "/proc/self/fd/6",
+					    NULL };
+	struct job_spec spec = { .kind = JOB_EXEC,
+				 .flags = JOB_HELD | JOB_KERNEL |
+					  (uint32_t)(warm ? JOB_THAW : JOB_KIT),
+				 .cwd = "/workspace",
+				 .argv = warm ? thawed : cold,
 				 .envp = ci_environment() };
 
 	return gjob_start(b, j, id, &spec, ops, arg);
@@ -56,6 +74,56 @@ int warm_job_go(struct gjob *j, const struct warm_program *p)
 	return r;
 }
 
+/* --- what is wanted --------------------------------------------------------------------------- */
+
+static void want(struct gate *g, enum warm_kind kind, struct pool_want *w)
+{
+	static struct box_request q;
+
+	if (kind == WARM_KERNEL)
+		box_standard(g, &q);
+	else
+		ci_limits(g, &q);
+	*w = (struct pool_want){ .kind = kind,
+				 .image = g->warm.images[kind].id,
+				 .flags = q.flags,
+				 .waived = q.waived,
+				 .limits = q.limits };
+}
+
+static uint64_t size_of(const struct gate *g, enum warm_kind kind)
+{
+	return config_u64(&g->config,
+			  kind == WARM_KERNEL ? CONF_SESSION_POOL_SIZE : CONF_POOL_SIZE);
+}
+
+/* As many as there should be: its size, or its share of the ceiling, whether the others are there already or not. */
+static uint64_t share_of(const struct gate *g, enum warm_kind kind)
+{
+	uint64_t most = config_u64(&g->config, CONF_POOL_MAX), all = 0, before = 0;
+
+	for (int i = 0; i < WARM_MAX; i++) {
+		all += size_of(g, (enum warm_kind)i);
+		before += i < (int)kind ? size_of(g, (enum warm_kind)i) : 0;
+	}
+	if (all <= most)
+		return size_of(g, kind);
+	return (before + size_of(g, kind)) * most / all - before * most / all;
+}
+
+/* Limits apart, which can be changed. */
+static bool fits(const struct pool_want *is, const struct box_request *q)
+{
+	return is->image == q->image && is->flags == q->flags && is->waived == q->waived &&
+	       q->nmounts == 0;
+}
+
+static bool same(const struct pool_want *a, const struct pool_want *b)
+{
+	return a->kind == b->kind && a->image == b->image && a->flags == b->flags &&
+	       a->waived == b->waived && memcmp(&a->limits, &b->limits, sizeof(a->limits)) == 0;
+}
+
 /* --- members ---------------------------------------------------------------------------------- */
 
 static void on_later(void *arg)
@@ -63,9 +131,15 @@ static void on_later(void *arg)
 	pool_turn(arg);
 }
 
-static void later(struct gate *g)
+static void later(struct gate *g, uint64_t us)
 {
-	(void)timer_set(&g->loop, &g->pool.later, g->loop.now_us + LATER_US, on_later, g);
+	(void)timer_set(&g->loop, &g->pool.later, g->loop.now_us + us, on_later, g);
+}
+
+static void rest(struct gate *g, uint64_t us)
+{
+	g->pool.rests_until_us = g->loop.now_us + us;
+	later(g, us);
 }
 
 static void member_free(void *arg)
@@ -93,9 +167,9 @@ static void lost(struct pool_member *m)
 {
 	struct gate *g = m->g;
 
-	g->pool.lost++;
+	g->pool.lost[m->is.kind]++;
 	forget(m);
-	later(g);
+	rest(g, LATER_US);
 }
 
 static void on_ready_job(void *arg)
@@ -104,7 +178,7 @@ static void on_ready_job(void *arg)
 
 	m->waits = true;
 	m->g->pool.making--;
-	m->g->pool.made++;
+	m->g->pool.made[m->is.kind]++;
 	pool_turn(m->g);
 }
 
@@ -123,7 +197,8 @@ static void on_job_ended(void *arg, const struct job_exit *x, uint64_t number)
 	struct pool_member *m = arg;
 
 	(void)number;
-	log_line(&m->g->log, LOG_WARN, "pool_member_ended", log_i64("code", x->code));
+	log_line(&m->g->log, LOG_WARN, "pool_member_ended", log_str("image", warm_str(m->is.kind)),
+		 log_i64("code", x->code));
 	gbox_end(m->box, NULL, NULL);
 	lost(m);
 }
@@ -133,7 +208,8 @@ static void on_job_failed(void *arg, int error, const char *why)
 	struct pool_member *m = arg;
 
 	(void)error;
-	log_line(&m->g->log, LOG_WARN, "pool_member_failed", log_str("why", why));
+	log_line(&m->g->log, LOG_WARN, "pool_member_failed", log_str("image", warm_str(m->is.kind)),
+		 log_str("why", why));
 	gbox_end(m->box, NULL, NULL);
 	lost(m);
 }
@@ -145,9 +221,14 @@ static void on_ready(void *arg, struct gbox *b)
 					     .failed = on_job_failed,
 					     .ready = on_ready_job };
 	struct pool_member *m = arg;
+	int r;
 
 	metrics_box(&m->g->metrics, b->info.setup_us);
-	if (warm_job_start(b, &m->job, PROGRAM_JOB, &ops, m) < 0)
+	if (m->is.kind == WARM_KERNEL)
+		r = kernel_job_start(b, &m->job, POOL_KERNEL_JOB, true, &ops, m);
+	else
+		r = warm_job_start(b, &m->job, PROGRAM_JOB, &ops, m);
+	if (r < 0)
 		on_job_failed(m, ENOMEM, "no memory");
 }
 
@@ -166,27 +247,25 @@ static void on_gone(void *arg, enum box_end why, const struct box_figures *f)
 	lost(arg);
 }
 
-static bool same(const struct box_request *a, const struct box_request *b)
-{
-	return a->image == b->image && a->flags == b->flags && a->waived == b->waived &&
-	       a->nmounts == 0 && b->nmounts == 0 &&
-	       memcmp(&a->limits, &b->limits, sizeof(a->limits)) == 0;
-}
-
-static int make(struct gate *g, const struct box_request *q)
+static int make(struct gate *g, const struct pool_want *w)
 {
 	static const struct gbox_ops ops = { .ready = on_ready,
 					     .failed = on_failed,
 					     .gone = on_gone };
+	static struct box_request q;
 	struct pool_member *m = calloc(1, sizeof(*m));
 	struct err e;
 
 	if (m == NULL)
 		return -ENOMEM;
 	m->g = g;
-	m->q = *q;
+	m->is = *w;
 	m->born_us = clock_us();
-	m->box = gbox_new(g, &m->q, &ops, m, &e);
+	q.flags = w->flags | BOX_SPARE;
+	q.waived = w->waived;
+	q.limits = w->limits;
+	q.image = w->image;
+	m->box = gbox_new(g, &q, &ops, m, &e);
 	if (m->box == NULL) {
 		free(m);
 		return -EAGAIN;
@@ -206,75 +285,135 @@ static void end_member(struct pool_member *m)
 	forget(m);
 }
 
-/* Of an image or with limits that nobody will ask for any more. */
-static void end_stale(struct gate *g, const struct box_request want[WARM_MAX])
+/* The oldest of a kind, or of all (WARM_MAX): of those that wait, if there are any. */
+static struct pool_member *oldest(const struct gate *g, enum warm_kind kind)
 {
-	for (struct pool_member *m = g->pool.members, *next; m != NULL; m = next) {
-		bool wanted = false;
+	struct pool_member *found[2] = { NULL, NULL };
 
-		next = m->next;
-		for (int i = 0; i < WARM_MAX; i++)
-			wanted = wanted || (want[i].image != 0 && same(&m->q, &want[i]));
-		if (!wanted)
-			end_member(m);
-	}
+	for (struct pool_member *m = g->pool.members; m != NULL; m = m->next)
+		if (kind == WARM_MAX || m->is.kind == kind)
+			found[m->waits] = m;
+	return found[true] != NULL ? found[true] : found[false];
 }
 
-static unsigned int count(const struct gate *g, const struct box_request *q)
+static unsigned int count(const struct gate *g, enum warm_kind kind)
 {
 	unsigned int n = 0;
 
 	for (const struct pool_member *m = g->pool.members; m != NULL; m = m->next)
-		n += same(&m->q, q);
+		n += m->is.kind == kind;
 	return n;
+}
+
+/* Of an image or with limits that nobody will ask for any more, or more than there should be. */
+static void end_stale(struct gate *g, const struct pool_want wanted[WARM_MAX])
+{
+	for (struct pool_member *m = g->pool.members, *next; m != NULL; m = next) {
+		next = m->next;
+		if (!same(&m->is, &wanted[m->is.kind]))
+			end_member(m);
+	}
+	for (int i = 0; i < WARM_MAX; i++)
+		while (count(g, (enum warm_kind)i) > share_of(g, (enum warm_kind)i))
+			end_member(oldest(g, (enum warm_kind)i));
+}
+
+/* Of which kind the smallest part is there; WARM_MAX: nothing is missing. */
+static enum warm_kind most_wanted(const struct gate *g, const struct pool_want wanted[WARM_MAX])
+{
+	uint64_t best_n = 0, best_size = 0;
+	enum warm_kind best = WARM_MAX;
+
+	for (int i = 0; i < WARM_MAX; i++) {
+		uint64_t n = count(g, (enum warm_kind)i), size = share_of(g, (enum warm_kind)i);
+
+		if (wanted[i].image == 0 || n >= size ||
+		    (best != WARM_MAX && n * best_size >= best_n * size))
+			continue;
+		best = (enum warm_kind)i;
+		best_n = n;
+		best_size = size;
+	}
+	return best;
 }
 
 void pool_turn(struct gate *g)
 {
-	uint64_t size = config_u64(&g->config, CONF_POOL_SIZE);
-	uint64_t at_once = config_u64(&g->config, CONF_POOL_REFILL);
-	struct box_request want[WARM_MAX];
+	struct pool_want wanted[WARM_MAX];
+	enum warm_kind next;
 
 	if (g->stopping)
 		return;
-	for (int i = 0; i < WARM_MAX; i++) {
-		ci_limits(g, &want[i]);
-		want[i].image = g->warm.images[i].id;
-	}
-	end_stale(g, want);
 	for (int i = 0; i < WARM_MAX; i++)
-		while (want[i].image != 0 && g->pool.making < at_once && count(g, &want[i]) < size)
-			if (make(g, &want[i]) < 0) {
-				later(g);
-				return;
-			}
+		want(g, (enum warm_kind)i, &wanted[i]);
+	end_stale(g, wanted);
+	if (g->pool.rests_until_us > g->loop.now_us) {
+		later(g, g->pool.rests_until_us - g->loop.now_us);
+		return;
+	}
+	while (g->pool.making < config_u64(&g->config, CONF_POOL_REFILL) &&
+	       (next = most_wanted(g, wanted)) != WARM_MAX)
+		if (make(g, &wanted[next]) < 0) {
+			rest(g, LATER_US);
+			return;
+		}
 }
 
-struct gbox *pool_take(struct gate *g, const struct box_request *q, struct gjob *job,
-		       const struct gbox_ops *box_ops, const struct gjob_ops *job_ops, void *arg)
+struct gbox *pool_take(struct gate *g, enum warm_kind kind, const struct box_request *q,
+		       struct gjob *job, const struct gbox_ops *box_ops,
+		       const struct gjob_ops *job_ops, void *arg)
 {
-	struct pool_member *oldest = NULL;
+	struct pool_member *found = NULL;
 	struct gbox *b;
 
 	for (struct pool_member *m = g->pool.members; m != NULL; m = m->next)
-		if (m->waits && same(&m->q, q))
-			oldest = m; /* the list has the youngest first */
-	if (oldest == NULL) {
-		g->pool.misses++;
+		if (m->waits && m->is.kind == kind && fits(&m->is, q))
+			found = m; /* the last one is the oldest */
+	if (found != NULL && gbox_hand_out(found->box, &found->is.limits, q, box_ops, arg) < 0) {
+		end_member(found);
+		found = NULL;
+	}
+	if (found == NULL) {
+		g->pool.misses[kind]++;
 		return NULL;
 	}
-	g->pool.hits++;
-	b = oldest->box;
-	gbox_give(b, box_ops, arg);
-	gjob_give(&oldest->job, job, job_ops, arg);
-	forget(oldest);
-	/* First let this one run. */
-	(void)timer_set(&g->loop, &g->pool.later, g->loop.now_us + 1, on_later, g);
+	g->pool.hits[kind]++;
+	b = found->box;
+	gjob_give(&found->job, job, job_ops, arg);
+	forget(found);
+	later(g, 1); /* first let this one run */
 	return b;
+}
+
+bool pool_yield(struct gate *g, void (*done)(void *arg, const struct box_figures *f), void *arg)
+{
+	struct pool_member *m = oldest(g, WARM_MAX);
+
+	if (m == NULL)
+		return false;
+	g->pool.yielded++;
+	rest(g, REST_US);
+	gbox_end(m->box, done, arg);
+	forget(m);
+	return true;
 }
 
 void pool_stop(struct gate *g)
 {
 	while (g->pool.members != NULL)
 		end_member(g->pool.members);
+}
+
+void pool_count(const struct gate *g, enum warm_kind kind, unsigned int *ret_waiting,
+		unsigned int *ret_making, uint64_t *ret_oldest_us)
+{
+	const struct pool_member *m = oldest(g, kind);
+
+	*ret_waiting = *ret_making = 0;
+	*ret_oldest_us = m != NULL && m->waits ? clock_us() - m->born_us : 0;
+	for (m = g->pool.members; m != NULL; m = m->next)
+		if (m->is.kind == kind && m->waits)
+			++*ret_waiting;
+		else if (m->is.kind == kind)
+			++*ret_making;
 }

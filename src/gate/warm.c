@@ -2,6 +2,7 @@
 #include "gate/warm.h"
 
 #include "base/clock.h"
+#include "base/own.h"
 #include "gate/ci.h"
 #include "gate/pool.h"
 #include "wire/msg.h"
@@ -15,6 +16,7 @@ enum {
 	FREEZE_US = 120 * 1000 * 1000,
 	RETRY_US = 1000 * 1000, /* doubled with every failure in a row, up to a minute */
 	RETRY_DOUBLINGS = 6,
+	LATE_US = 15 * 1000 * 1000, /* a box is made in less, or not at all */
 };
 
 #define FREEZE_MEMORY (UINT64_C(4) << 30)
@@ -26,9 +28,23 @@ enum {
 	"pathlib random re shutil statistics string struct subprocess tempfile textwrap "      \
 	"threading time traceback typing urllib.parse uuid warnings"
 
+enum { FREEZE_ARGS = 6 };
+
+/* A program is started without options, and so is its zygote: sys.flags is part of the image. */
+static const struct {
+	const char *name, *argv[FREEZE_ARGS];
+} kinds[] = {
+	[WARM_LEAN] = { "lean", { "/usr/bin/python3", "/proc/self/fd/6", "--freeze" } },
+	[WARM_FULL] = { "full", { "/usr/bin/python3", "/proc/self/fd/6", "--freeze" } },
+	[WARM_KERNEL] = { "kernel",
+			  { "/usr/bin/python3", "-I", "-B", "/proc/self/fd/6",
+			    "--freeze-kernel" } },
+};
+_Static_assert(ARRAY_LEN(kinds) == WARM_MAX, "how to make every kind");
+
 const char *warm_str(enum warm_kind kind)
 {
-	return kind == WARM_LEAN ? "lean" : "full";
+	return kinds[kind].name;
 }
 
 static const char *imports_of(const struct warm_image *w)
@@ -71,6 +87,16 @@ static void failed(struct warm_image *w, const char *why)
 	again(w, (uint64_t)RETRY_US << doublings);
 }
 
+/* What is made from it is made by now. */
+static void on_late(void *arg)
+{
+	struct warm_image *w = arg;
+
+	timer_clear(&w->g->loop, &w->late);
+	drop(w->g, w->old);
+	w->old = 0;
+}
+
 static void on_sealed(void *arg, struct chan_msg *m, const struct err *e)
 {
 	struct warm_image *w = arg;
@@ -86,7 +112,9 @@ static void on_sealed(void *arg, struct chan_msg *m, const struct err *e)
 	chan_msg_close(m);
 	log_line(&w->g->log, LOG_INFO, "warm", log_str("image", warm_str(w->kind)),
 		 log_u64("bytes", bytes), log_u64("ms", (clock_us() - w->began_us) / 1000));
-	drop(w->g, w->id);
+	on_late(w);
+	w->old = w->id;
+	(void)timer_set(&w->g->loop, &w->late, w->g->loop.now_us + LATE_US, on_late, w);
 	w->id = w->making;
 	w->making = 0;
 	w->failures = 0;
@@ -153,10 +181,9 @@ static void on_ready(void *arg, struct gbox *b)
 	static const struct gjob_ops ops = { .output = on_output,
 					     .ended = on_frozen,
 					     .failed = on_refused };
-	/* Without options, as programs are started: sys.flags is part of the image. */
-	const char *argv[IMPORTS_MAX + 8] = { "/usr/bin/python3", "/proc/self/fd/6", "--freeze" };
+	const char *argv[FREEZE_ARGS + IMPORTS_MAX];
 	char names[4096];
-	unsigned int n = 3;
+	unsigned int n = 0;
 	struct warm_image *w = arg;
 	struct job_spec spec = { .kind = JOB_EXEC,
 				 .flags = JOB_KIT | JOB_SWEEP,
@@ -167,8 +194,12 @@ static void on_ready(void *arg, struct gbox *b)
 				 .envp = ci_environment() };
 	char *save = NULL;
 
+	while (kinds[w->kind].argv[n] != NULL) {
+		argv[n] = kinds[w->kind].argv[n];
+		n++;
+	}
 	(void)snprintf(names, sizeof(names), "%s", imports_of(w));
-	for (char *name = strtok_r(names, " ", &save); name != NULL && n < IMPORTS_MAX + 3;
+	for (char *name = strtok_r(names, " ", &save); name != NULL && n < ARRAY_LEN(argv) - 1;
 	     name = strtok_r(NULL, " ", &save))
 		argv[n++] = name;
 	argv[n] = NULL;
@@ -235,7 +266,7 @@ static void begin(void *arg)
 
 /* --- life ------------------------------------------------------------------------------------- */
 
-/* Of the gate before this one. What is not complete, or there twice, goes. */
+/* Of the gate before this one. What is not complete, or there twice, goes: the older one. */
 static void on_list(void *arg, struct chan_msg *m, const struct err *e)
 {
 	struct gate *g = arg;
@@ -252,7 +283,8 @@ static void on_list(void *arg, struct chan_msg *m, const struct err *e)
 			(void)msg_get_u64(&in);
 			(void)msg_get_str(&in, label, sizeof(label));
 			for (int i = 0; i < WARM_MAX && sealed && !in.failed; i++)
-				if (strcmp(label, warm_str((enum warm_kind)i)) == 0) {
+				if (strcmp(label, warm_str((enum warm_kind)i)) == 0 &&
+				    id > g->warm.images[i].id) {
 					drop(g, g->warm.images[i].id);
 					g->warm.images[i].id = id;
 					taken = true;
@@ -319,21 +351,32 @@ static bool mentions(const char *code, size_t n, const char *name, size_t len)
 	return false;
 }
 
-uint32_t warm_pick(const struct gate *g, const char *code, size_t n)
+uint32_t warm_image(const struct gate *g, enum warm_kind kind)
+{
+	return kind < WARM_MAX && config_bool(&g->config, CONF_WARM) ? g->warm.images[kind].id : 0;
+}
+
+bool warm_has(const struct gate *g, uint32_t image)
+{
+	for (int i = 0; i < WARM_MAX; i++)
+		if (image == g->warm.images[i].id || image == g->warm.images[i].old)
+			return true;
+	return false;
+}
+
+enum warm_kind warm_pick(const struct gate *g, const char *code, size_t n)
 {
 	const char *name = config_str(&g->config, CONF_ZYGOTE_IMPORTS);
-	uint32_t lean = g->warm.images[WARM_LEAN].id, full = g->warm.images[WARM_FULL].id;
+	bool lean = warm_image(g, WARM_LEAN) != 0, full = warm_image(g, WARM_FULL) != 0;
 
-	if (!config_bool(&g->config, CONF_WARM))
-		return 0;
-	if (full == 0)
-		return lean;
+	if (!full)
+		return lean ? WARM_LEAN : WARM_MAX;
 	while (*name != '\0') {
 		size_t whole = strcspn(name, " "), top = strcspn(name, " .");
 
 		if (top > 0 && mentions(code, n, name, top))
-			return full;
+			return WARM_FULL;
 		name += whole + strspn(name + whole, " ");
 	}
-	return lean != 0 ? lean : full;
+	return lean ? WARM_LEAN : WARM_FULL;
 }

@@ -2,14 +2,15 @@
 /*
  * Images of a Python that has done its imports, made in boxes of their own, for boxes to be thawed from.
  *
- * Two: one has imported what is small, the other what is large (zygote_imports). Which one a program gets is a guess by its text; a wrong
- * one costs an import, nothing else. Until there is an image, and on a machine that cannot have one, every start is cold.
+ * Two are for programs: one has imported what is small, the other what is large (zygote_imports). Which one a program gets is a guess by
+ * its text; a wrong one costs an import, nothing else. The third is a kernel, with IPython and what is large. Until there is an image,
+ * and on a machine that cannot have one, every start is cold.
  */
 #pragma once
 
 #include "gate/box.h"
 
-enum warm_kind { WARM_LEAN, WARM_FULL, WARM_MAX };
+enum warm_kind { WARM_LEAN, WARM_FULL, WARM_KERNEL, WARM_MAX };
 
 enum { WARM_SAID = 512 };
 
@@ -18,6 +19,7 @@ struct warm_image {
 	enum warm_kind kind;
 	uint32_t id;     /* complete, in the keeper; 0: none */
 	uint32_t making; /* the next one; 0: not under way */
+	uint32_t old;    /* the one before: boxes are still being made from it */
 	struct gbox *box;
 	struct gjob job;
 	struct job_exit exit;
@@ -25,7 +27,7 @@ struct warm_image {
 	size_t nsaid;
 	uint64_t began_us;
 	unsigned int failures; /* in a row */
-	struct timer again;
+	struct timer again, late;
 };
 
 struct warm {
@@ -40,5 +42,9 @@ void warm_start(struct gate *g);
 void warm_renew(struct gate *g);
 /* Whether each image was tried: there is one, or a start is cold for a while. */
 bool warm_is_settled(const struct gate *g);
-/* The image for this program; 0: start it cold. */
-uint32_t warm_pick(const struct gate *g, const char *code, size_t n);
+/* The kind of image for this program; WARM_MAX: start it cold. */
+enum warm_kind warm_pick(const struct gate *g, const char *code, size_t n);
+/* The image to make a box from; 0: none. */
+uint32_t warm_image(const struct gate *g, enum warm_kind kind);
+/* Whether a box can be made from this one. */
+bool warm_has(const struct gate *g, uint32_t image);

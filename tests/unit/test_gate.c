@@ -20,6 +20,7 @@
 
 struct gate g;
 int keeper, store; /* their ends */
+bool may_log;
 static int to_keeper, to_store;
 
 /* Of main.c, which has another main(). */
@@ -37,7 +38,8 @@ void gate_request_id(struct gate *gate, char id[REQ_ID])
 void gate_log_err(struct gate *gate, const char *event, const struct err *e)
 {
 	(void)gate;
-	test_fail(__FILE__, __LINE__, "%s: %s", event, e->text);
+	if (!may_log)
+		test_fail(__FILE__, __LINE__, "%s: %s", event, e->text);
 }
 
 void gate_log_request(struct gate *gate, const struct req *r, const char *how, uint64_t us)
