@@ -137,7 +137,7 @@ static void settle(struct init *in)
 
 	(void)prctl(PR_SET_NAME, "init");
 #ifdef GLOVEBOX_MUTANTS
-	if (!in->mutant_privs)
+	if (strcmp(in->mutant, "no-new-privs") != 0)
 #endif
 		if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) < 0)
 			_exit(1);
@@ -164,8 +164,7 @@ int main(int argc, char **argv)
 	for (unsigned int i = 0; i < KIT_MAX; i++)
 		in.kit_fd[i] = -1;
 	in.control_fd = INIT_CONTROL_FD;
-	(void)argv;
-	in.mutant_privs = argc > 1;
+	in.mutant = argc > 1 ? argv[1] : "";
 	settle(&in);
 	watch_add(&in, in.control_fd, WATCH_CONTROL, 0, EPOLLIN);
 	watch_add(&in, in.children_fd, WATCH_CHILDREN, 0, EPOLLIN);

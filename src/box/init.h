@@ -108,7 +108,7 @@ struct init {
 	int epoll_fd, control_fd, children_fd, gate_fd;
 	int kit_fd[KIT_MAX]; /* -1: this box has none */
 	unsigned int user;   /* uid and gid of user code */
-	bool mutant_privs;   /* only in a build with mutants: leave no_new_privs out */
+	const char *mutant;  /* only in a build with mutants: what to leave out */
 	bool shielded;       /* children must take init's shield off themselves */
 	bool used;           /* something has run that did not wait for GO, or went */
 	bool gate_hello;     /* the gate's HELLO was good */

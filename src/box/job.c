@@ -273,6 +273,10 @@ int jobs_limit(struct init *in, const struct frame *f)
 
 	if (in->used || rlimits_decode(f->payload, f->len, &r) < 0)
 		return -EPROTO;
+#ifdef GLOVEBOX_MUTANTS
+	if (in->mutant != NULL && strcmp(in->mutant, "spare-rlimits") == 0)
+		return 0;
+#endif
 	/* Nothing runs with more than it should have: rather nothing runs. */
 	if (limit(0, &r) < 0)
 		_exit(1);

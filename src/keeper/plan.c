@@ -303,8 +303,12 @@ int step_descriptors(struct work *w)
 
 int step_exec(struct work *w)
 {
-	static char name[] = "init", mutant[] = "mutant";
-	char *const argv[] = { name, mutant_is("no-new-privs") ? mutant : NULL, NULL };
+	static char name[] = "init", privs[] = "no-new-privs", limits[] = "spare-rlimits";
+	char *const argv[] = { name,
+			       mutant_is(privs)    ? privs
+			       : mutant_is(limits) ? limits
+						   : NULL,
+			       NULL };
 	char *const envp[] = { NULL };
 
 	(void)syscall(SYS_execveat, w->s->init_fd, "", argv, envp, AT_EMPTY_PATH);

@@ -5,8 +5,11 @@ A spare box that is given limits must be the box that would have been made with 
 """
 import json
 import os
+import pathlib
+import shutil
 import struct
 import sys
+import tempfile
 
 import pytest
 
@@ -130,6 +133,32 @@ def test_who_waits_has_them_too(keeper):
     give(box, **SMALL)
     seen = run(box, "print(open('/proc/2/limits').read() == open('/proc/self/limits').read(), open('/proc/2/comm').read())")
     assert seen == "True python3\n\n"
+
+
+@pytest.fixture
+def unprivileged(glovebox):
+    """A keeper of an ordinary user, who has no cgroups and one uid."""
+    uid, home = 54322, pathlib.Path(tempfile.mkdtemp(prefix="gbtest-"))
+    shutil.copy(glovebox, home / "glovebox")
+    os.chown(home, uid, uid)
+    k = Keeper(home / "glovebox", env={"PATH": "/usr/bin:/bin", "HOME": str(home)}, uid=uid)
+    yield k
+    k.stop()
+    shutil.rmtree(home)
+    shutil.rmtree(f"/tmp/glovebox-{uid}", ignore_errors=True)
+
+
+@pytest.mark.parametrize("limits", [SMALL, LARGE], ids=["small", "large"])
+def test_without_privileges_it_is_the_same(unprivileged, limits):
+    """Also upwards: nobody has to raise anything."""
+    seen = []
+    for spare in (False, True):
+        lacks = ("own-uids", "memory-limit", "process-limit", "cpu-limit")
+        box = unprivileged.new_box(flags=SPARE if spare else 0, waived=lacks, **({} if spare else limits))
+        if spare:
+            give(box, **limits)
+        seen.append(json.loads(run(box, LOOK.replace(', "init": open("/proc/1/limits").read()', ""))))
+    assert seen[0] == seen[1]
 
 
 def test_unchanged_it_is_as_any_other(keeper):
