@@ -31,6 +31,9 @@ def _before():
 
 def _in_child():
     global forked
+    if not _channels:
+        # There is no kernel yet: a zygote that goes on in a child, or was thawed.
+        return
     forked = True
     descriptors.unguard()
     for channel in _channels:
