@@ -22,14 +22,19 @@
 #include "box/init.h"
 
 #include "base/clock.h"
+#include "base/io.h"
 #include "base/own.h"
 #include "base/str.h"
 #include "wire/msg.h"
 
+#include <fcntl.h>
 #include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/epoll.h>
 #include <sys/ioctl.h>
+#include <time.h>
 
 #define GRACE_US \
 	(2 * US_PER_S) /* from the interrupt of a cell whose time is over to the kernel's end */
@@ -135,8 +140,34 @@ void cell_free(struct job *c)
 
 /* --- to the kernel -------------------------------------------------------------------------- */
 
+static uint64_t cpu_us(pid_t pid)
+{
+	struct timespec t;
+	clockid_t id;
+
+	if (clock_getcpuclockid(pid, &id) != 0 || clock_gettime(id, &t) < 0)
+		return 0;
+	return (uint64_t)t.tv_sec * US_PER_S + (uint64_t)t.tv_nsec / 1000;
+}
+
+/* What its kernel used since the cell was asked; its largest size is that of all its life. */
+static void measure(struct job *c)
+{
+	uint64_t now = cpu_us(c->pid), used = now > c->cell->cpu_us ? now - c->cell->cpu_us : 0;
+	char path[32], text[2048];
+	const char *peak = NULL;
+
+	(void)snprintf(path, sizeof(path), "/proc/%d/status", (int)c->pid);
+	if (io_read_text(AT_FDCWD, path, text, sizeof(text)) > 0)
+		peak = strstr(text, "VmHWM:");
+	c->usage.ru_utime =
+		(struct timeval){ (time_t)(used / US_PER_S), (suseconds_t)(used % US_PER_S) };
+	c->usage.ru_maxrss = peak != NULL ? strtol(peak + strlen("VmHWM:"), NULL, 10) : 0;
+}
+
 void cell_asked(struct job *c)
 {
+	c->cell->cpu_us = cpu_us(c->pid);
 	c->started_us = clock_us();
 	c->deadline_us = job_deadline(c->started_us, c->cell->timeout_us);
 }
@@ -295,6 +326,7 @@ static void replied(struct init *in, struct job *c)
 	k->kernel->again_us = 0;
 	write_ends_close(c->cell);
 	c->ended_us = clock_us();
+	measure(c);
 	job_tell_exit(in, c);
 	victim = oldest(in, k, &count);
 	if (victim != NULL && count > CELLS_LINGER_MAX)
@@ -320,6 +352,7 @@ static void orphan(struct init *in, struct job *k)
 			c->exec_errno = k->exec_errno;
 			(void)memcpy(c->exec_stage, k->exec_stage, sizeof(c->exec_stage));
 			c->ended_us = k->ended_us;
+			c->usage = k->usage;
 			c->deadline_us = UINT64_MAX;
 		} else {
 			streams_close(in, c);

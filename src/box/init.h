@@ -65,9 +65,10 @@ struct cell {
 	struct job *kernel; /* NULL: it has ended, or the cell was given up */
 	int write_fd[2];    /* stdout and stderr, until the first packet has taken them along */
 	uint64_t timeout_us;
-	bool asked;    /* the whole request is in the channel */
-	bool died;     /* its kernel ended before it */
-	uint64_t told; /* number of the last TELL */
+	bool asked;      /* the whole request is in the channel */
+	bool died;       /* its kernel ended before it */
+	uint64_t told;   /* number of the last TELL */
+	uint64_t cpu_us; /* of its kernel, when it was asked */
 };
 
 struct job {

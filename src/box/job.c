@@ -318,7 +318,7 @@ uint64_t job_deadline(uint64_t from, uint64_t timeout_us)
 /* With JOB_KEEP there is room for all that will be kept of both streams, and for messages. */
 static void set_output_max(struct job *j, uint64_t output_max)
 {
-	const uint64_t beside = 32ull << 20;
+	const uint64_t beside = 64ull << 20;
 
 	j->output_max = output_max;
 	if ((j->flags & JOB_KEEP) != 0)

@@ -275,18 +275,20 @@ static int open_channel(struct job *j, int *theirs)
 static int take_kit(const struct init *in, const struct job_spec *spec, struct pipes *p)
 {
 	bool thaw = (spec->flags & JOB_THAW) != 0, kit = (spec->flags & JOB_KIT) != 0;
+	bool cold =
+		(spec->flags & JOB_KERNEL) != 0; /* a kernel that is not thawed freezes nothing */
 
 	if ((thaw && (in->kit_fd[KIT_IMAGE] < 0 || in->kit_fd[KIT_THAW] < 0)) ||
 	    (kit && in->kit_fd[KIT_KERNEL] < 0))
 		return -ENOENT;
-	if (thaw || kit)
-		p->child[FD_IMAGE] = in->kit_fd[KIT_IMAGE];
+	if (kit)
+		p->child[FD_KERNEL] = in->kit_fd[KIT_KERNEL];
 	if (thaw)
 		p->child[FD_THAW] = in->kit_fd[KIT_THAW];
-	if (kit) {
+	if (thaw || (kit && !cold))
+		p->child[FD_IMAGE] = in->kit_fd[KIT_IMAGE];
+	if (kit && !cold)
 		p->child[FD_FREEZE] = in->kit_fd[KIT_FREEZE];
-		p->child[FD_KERNEL] = in->kit_fd[KIT_KERNEL];
-	}
 	return 0;
 }
 

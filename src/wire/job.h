@@ -32,12 +32,14 @@ enum job_flags {
 	JOB_HELD =
 		1u
 		<< 3, /* has a channel on descriptor 3 and waits there for GO; its time counts from GO */
-	JOB_THAW = 1u << 4,   /* goes on from the box's image; argv[0] is only its name */
-	JOB_KIT = 1u << 5,    /* has the image, freeze and the kernel on descriptors 4, 5 and 6 */
+	JOB_THAW = 1u << 4, /* goes on from the box's image; argv[0] is only its name */
+	JOB_KIT =
+		1u
+		<< 5, /* has the image, freeze and the kernel on descriptors 4, 5 and 6; a kernel only the last */
 	JOB_KERNEL = 1u << 6, /* a held job that runs cells after GO */
 	JOB_KEEP =
 		1u
-		<< 7, /* never waits for a reader: up to 2 * output_max + 32 MiB are kept, 256 MiB at most */
+		<< 7, /* never waits for a reader: up to 2 * output_max + 64 MiB are kept, 256 MiB at most */
 	JOB_FLAGS_ALL = (1u << 8) - 1,
 };
 

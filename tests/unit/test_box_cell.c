@@ -302,7 +302,8 @@ TEST(box_cell_keeps_text_and_messages_in_order)
 	turn();
 	turn();
 	turn();
-	CHECK_STR(story(kernel()), "WM(hello)");
+	CHECK_STR(story(kernel()), "M(hello)");
+	CHECK(kernel()->ready && kernel()->begun);
 	c = ask(7);
 	hear_request(fds);
 	print(fds[0], "one");
@@ -332,6 +333,32 @@ TEST(box_cell_keeps_text_and_messages_in_order)
 	close_both(fds);
 	turn();
 	CHECK_EQ_INT(c->state, JOB_FREE);
+	finish();
+}
+
+/* Whoever asks is answered behind what came before; a question that is too long is none. */
+TEST(box_cell_syncs)
+{
+	uint8_t buf[PACKET_MAX + 1];
+	struct job *c;
+	int fds[2];
+
+	start_kernel();
+	c = ask(7);
+	hear_request(fds);
+	CHECK_EQ_INT(say_text(CHANNEL_MESSAGE, 7, "one"), 0);
+	CHECK_EQ_INT(say_text(CHANNEL_SYNC, 7, "12"), 0);
+	turn();
+	CHECK_EQ_INT(recv(channel, buf, sizeof(buf), MSG_DONTWAIT), -1);
+	turn();
+	CHECK_STR(story(c), "SM(one)");
+	CHECK_EQ_INT(recv(channel, buf, sizeof(buf), MSG_DONTWAIT), CHANNEL_HEADER + 2);
+	CHECK(buf[0] == CHANNEL_SYNCED && buf[8] == 7);
+	CHECK_MEM(buf + CHANNEL_HEADER, "12", 2);
+	CHECK_EQ_INT(say_text(CHANNEL_SYNC, 7, "a question of more than 32 bytes."), 0);
+	turn();
+	CHECK_EQ_INT(recv(channel, buf, sizeof(buf), MSG_DONTWAIT), -1);
+	close_both(fds);
 	finish();
 }
 
