@@ -19,7 +19,8 @@ enum operation {
 	OPERATION_SESSION,
 	OPERATION_BASH,
 	OPERATION_BOX,
-	OPERATION_COMMAND, /* counted; has no slot: its box bounds it */
+	OPERATION_COMMAND, /* these two are counted; they have no slot: their box bounds them */
+	OPERATION_CELL,
 	OPERATION_MAX
 };
 

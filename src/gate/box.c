@@ -43,8 +43,8 @@ static void flush(struct gbox *b)
 	loop_change(&b->g->loop, &b->watch, buf_len(&b->out) > 0 ? EPOLLIN | EPOLLOUT : EPOLLIN);
 }
 
-static int send_frame(struct gbox *b, uint16_t type, uint64_t id, uint64_t number, const void *p,
-		      size_t n)
+static int send_flagged(struct gbox *b, uint16_t type, uint16_t flags, uint64_t id, uint64_t number,
+			const void *p, size_t n)
 {
 	uint8_t header[FRAME_HEADER];
 
@@ -52,7 +52,7 @@ static int send_frame(struct gbox *b, uint16_t type, uint64_t id, uint64_t numbe
 		return -EPIPE;
 	if (buf_room(&b->out) < FRAME_HEADER + n)
 		return -ENOBUFS;
-	frame_put_header(header, type, 0, id, number, n);
+	frame_put_header(header, type, flags, id, number, n);
 	if (buf_put(&b->out, header, sizeof(header)) < 0 || buf_put(&b->out, p, n) < 0)
 		return -ENOMEM;
 	if (buf_len(&b->out) >= FLUSH_AT) {
@@ -62,6 +62,12 @@ static int send_frame(struct gbox *b, uint16_t type, uint64_t id, uint64_t numbe
 		b->g->dirty_boxes++;
 	}
 	return 0;
+}
+
+static int send_frame(struct gbox *b, uint16_t type, uint64_t id, uint64_t number, const void *p,
+		      size_t n)
+{
+	return send_flagged(b, type, 0, id, number, p, n);
 }
 
 void gboxes_flush(struct gate *g)
@@ -314,11 +320,28 @@ static void handle_exit(struct gbox *b, struct gjob *j, const struct frame *f)
 	j->ops->ended(j->arg, &x, f->number); /* acknowledged by its owner */
 }
 
+/* Output and messages. Behind its end only a cell says anything. */
+static void handle_said(struct gbox *b, struct gjob *j, const struct frame *f)
+{
+	bool late = (f->flags & FRAME_LATE) != 0, text = f->type == FRAME_OUTPUT;
+	unsigned int flags = f->flags & ~(unsigned int)FRAME_LATE;
+
+	if (late != j->told_end || (text && (flags < 1 || flags > 2)) ||
+	    (!text && (flags & ~(unsigned int)(FRAME_MORE | FRAME_END)) != 0))
+		broke(b, "an output out of place");
+	else if (text)
+		j->ops->output(j->arg, f->number, flags, f->payload, f->len);
+	else if (j->ops->message != NULL)
+		j->ops->message(j->arg, f->number, flags, f->payload, f->len);
+	else
+		gjob_ack(j, f->number);
+}
+
 static void handle(struct gbox *b, const struct frame *f)
 {
 	struct gjob *j;
-	bool numbered =
-		f->type == FRAME_OUTPUT || f->type == FRAME_STARTED || f->type == FRAME_EXIT;
+	bool numbered = f->type == FRAME_OUTPUT || f->type == FRAME_MESSAGE ||
+			f->type == FRAME_STARTED || f->type == FRAME_EXIT;
 
 	if (f->type == FRAME_HELLO) {
 		handle_hello(b, f);
@@ -344,10 +367,8 @@ static void handle(struct gbox *b, const struct frame *f)
 			j->ops->ready(j->arg);
 		break;
 	case FRAME_OUTPUT:
-		if (f->flags < 1 || f->flags > 2 || j->told_end)
-			broke(b, "an output out of place");
-		else
-			j->ops->output(j->arg, f->number, f->flags, f->payload, f->len);
+	case FRAME_MESSAGE:
+		handle_said(b, j, f);
 		break;
 	case FRAME_EXIT:
 		if (j->told_end)
@@ -832,6 +853,18 @@ void gjob_signal(struct gjob *j, int sig, unsigned int scope)
 	(void)send_frame(j->box, FRAME_SIGNAL, j->id, 0, body, m.len);
 }
 
+int gjob_tell(struct gjob *j, const void *p, size_t n, bool end)
+{
+	if (j->box == NULL)
+		return -EPIPE;
+	if (n > CHANNEL_PAYLOAD_MAX)
+		return -E2BIG;
+	/* Of another gate were earlier ones: the numbers of this one are behind them. */
+	if (j->told == 0)
+		j->told = clock_us();
+	return send_flagged(j->box, FRAME_TELL, end ? FRAME_NO_INPUT : 0, j->id, ++j->told, p, n);
+}
+
 void gjob_resize(struct gjob *j, uint16_t rows, uint16_t cols)
 {
 	uint8_t body[4];
@@ -850,7 +883,7 @@ void gjob_ack(struct gjob *j, uint64_t number)
 	if (j->box == NULL)
 		return;
 	(void)send_frame(j->box, FRAME_ACK, j->id, number, NULL, 0);
-	if (j->told_end && number >= j->last)
+	if (j->told_end && number >= j->last && !j->lingers)
 		unlink_job(j);
 }
 

@@ -70,6 +70,8 @@ struct gbox {
 /* A job's owner hears: output (to be acknowledged), room for input, and the end: ended() or failed(), once. */
 struct gjob_ops {
 	void (*output)(void *arg, uint64_t number, unsigned int stream, const uint8_t *p, size_t n);
+	/* What a kernel says, see wire/frame.h; may be NULL. */
+	void (*message)(void *arg, uint64_t number, unsigned int flags, const uint8_t *p, size_t n);
 	void (*want)(void *arg); /* room in the input window; may be NULL */
 	void (*ended)(void *arg, const struct job_exit *x, uint64_t number);
 	void (*failed)(void *arg, int error, const char *why);
@@ -88,6 +90,8 @@ struct gjob {
 	uint64_t in_sent, in_taken;
 	bool in_open, started, told_end;
 	bool adopted;   /* another gate has started it, and sent it input */
+	bool lingers;   /* of a cell: it may say more behind its end, until it is dropped */
+	uint64_t told;  /* how many answers to its input() were sent */
 	const char *in; /* input that lies in memory */
 	size_t in_len;
 };
@@ -127,6 +131,8 @@ void gjob_input_all(struct gjob *j, const void *p, size_t n);
 size_t gjob_input(struct gjob *j, const void *p, size_t n);
 void gjob_input_end(struct gjob *j);
 void gjob_signal(struct gjob *j, int sig, unsigned int scope);
+/* What input() of a cell returns; end: there is nothing. 0 or -errno. */
+int gjob_tell(struct gjob *j, const void *p, size_t n, bool end);
 /* The size of its terminal. */
 void gjob_resize(struct gjob *j, uint16_t rows, uint16_t cols);
 /* Everything up to this number is delivered or stored. */

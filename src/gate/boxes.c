@@ -247,7 +247,8 @@ static void end_all(struct abox *a, enum abox_reason reason)
 	a->reason = reason;
 	(void)snprintf(why, sizeof(why), "the box has ended: %s", abox_reason_str(reason));
 	timer_clear(&a->g->loop, &a->life);
-	commands_end(a, reason == REASON_OOM ? "oom" : "cancelled", why);
+	tasks_end(a, reason == REASON_OOM, why);
+	kernels_end(a);
 	ttys_end(a);
 	making_done(a);
 	if (reason == REASON_TTL || reason == REASON_IDLE)
@@ -297,7 +298,8 @@ static void on_ready(void *arg, struct gbox *b)
 	}
 	a->state = ABOX_READY; /* taken over */
 	a->g->metrics.adopted[ADOPTED_BOX]++;
-	commands_adopt(a);
+	kernels_adopt(a);
+	tasks_adopt(a);
 	ttys_adopt(a);
 	a->idle_at_us = a->g->loop.now_us + a->idle_us;
 	abox_schedule(a);

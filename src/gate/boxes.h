@@ -6,9 +6,13 @@
  *   boxes_make.c    POST: what is asked for, and the way to a box
  *   boxes_list.c    GET /v1/boxes
  *   boxes_record.c  what the next gate is told, and taking over
- *   commands.c      a command: its job, its log, its end
- *   commands_calls.c  the calls about commands
+ *   tasks.c         what runs in one: its job, its log, its end
+ *   tasks_calls.c   the calls that are the same for everything that runs
+ *   commands.c, commands_calls.c  commands, and the calls about them
+ *   kernels.c, kernels_calls.c    the Pythons of sessions, and the calls about them
+ *   cells.c, cells_calls.c        cells, and the calls about them
  *   box_tty.c       terminals
+ *   box_stream.c    all of these calls on a WebSocket
  *   box_env.c       environment variables
  *   idem.c          answers that are given again for the same Idempotency-Key
  */
@@ -57,7 +61,8 @@ struct idem_key {
 };
 
 struct making;
-struct command;
+struct task;
+struct kernel;
 struct tty;
 struct deletion;
 
@@ -82,8 +87,9 @@ struct abox {
 	struct idem_key idem;
 	uint64_t oom_kills; /* those that somebody was told of */
 
-	struct command *commands, *last_command; /* the oldest first */
+	struct task *tasks, *last_task; /* the oldest first */
 	unsigned int running, ended;
+	struct kernel *kernels;
 	struct tty *ttys;
 	unsigned int nttys, attached;
 
@@ -179,20 +185,31 @@ void idem_add(struct gate *g, const struct idem_key *k, const char *text, size_t
 /* Whether another command or box has this key with another body; -1: answered. */
 void idem_refuse(struct req *r);
 
-/* --- commands.c --- */
+/* --- tasks.c --- */
 
 struct msg_in;
 struct msg_out;
 
 /* Of a record: those that run or wait to be heard. */
-void commands_save(const struct abox *a, struct msg_out *m);
-int commands_load(struct abox *a, struct msg_in *m);
+void tasks_save(const struct abox *a, struct msg_out *m);
+int tasks_load(struct abox *a, struct msg_in *m);
 /* The box is there again: hear of them. */
-void commands_adopt(struct abox *a);
+void tasks_adopt(struct abox *a);
 /* The box has ended under them. */
-void commands_end(struct abox *a, const char *status, const char *why);
+void tasks_end(struct abox *a, bool oom, const char *why);
 /* Let go of the output of something that has ended, of any box. */
-bool commands_evict(void *gate);
+bool tasks_evict(void *gate);
+
+/* One of a record; NULL: no memory, or there is no such kernel. */
+struct task *command_load(struct abox *a, unsigned int flags);
+struct task *cell_load(struct abox *a, unsigned int kernel, unsigned int flags);
+
+/* --- kernels.c --- */
+
+void kernels_save(const struct abox *a, struct msg_out *m);
+int kernels_load(struct abox *a, struct msg_in *m);
+void kernels_adopt(struct abox *a);
+void kernels_end(struct abox *a);
 
 /* --- box_tty.c --- */
 
@@ -216,5 +233,18 @@ void command_delete(struct req *r);
 void command_stdin(struct req *r);
 void command_signal(struct req *r);
 void box_tty(struct req *r);
+void box_stream(struct req *r);
+void cell_create(struct req *r);
+void cell_list(struct req *r);
+void cell_get(struct req *r);
+void cell_events(struct req *r);
+void cell_delete(struct req *r);
+void cell_input(struct req *r);
+void kernel_list(struct req *r);
+void kernel_get(struct req *r);
+void kernel_delete(struct req *r);
+void kernel_interrupt(struct req *r);
+void kernel_restart(struct req *r);
 
 extern const struct fields command_create_fields, command_stdin_fields, command_signal_fields;
+extern const struct fields cell_create_fields, cell_input_fields, kernel_fields;

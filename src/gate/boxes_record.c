@@ -30,7 +30,8 @@ static void put(const struct abox *a, struct msg_out *m)
 	msg_put_bytes(m, a->idem.body, a->idem.set ? sizeof(a->idem.body) : 0);
 	msg_put_bytes(m, a->env.p, a->env.n);
 	msg_put_bytes(m, a->metadata.p, a->metadata.n);
-	commands_save(a, m);
+	kernels_save(a, m);
+	tasks_save(a, m);
 	ttys_save(a, m);
 }
 
@@ -108,7 +109,7 @@ static int load(struct abox *a, struct msg_in *in)
 	if (a->tenant == NULL)
 		return -ENOENT;
 	if (get_texts(in, &a->env) < 0 || get_texts(in, &a->metadata) < 0 ||
-	    commands_load(a, in) < 0 || ttys_load(a, in) < 0)
+	    kernels_load(a, in) < 0 || tasks_load(a, in) < 0 || ttys_load(a, in) < 0)
 		return -EPROTO;
 	return msg_end(in);
 }
@@ -145,7 +146,8 @@ int abox_adopt(struct gate *g, const struct box_info *info, const uint8_t *recor
 		a->box = gbox_adopt(g, info, &abox_ops, a, &e);
 	}
 	if (a->box == NULL) {
-		commands_end(a, "cancelled", "");
+		tasks_end(a, false, "");
+		kernels_end(a);
 		ttys_end(a);
 		abox_drop(a);
 		return -1;

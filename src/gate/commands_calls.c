@@ -13,7 +13,6 @@
 #include <string.h>
 
 enum {
-	WAIT_MAX_MS = 60000,
 	GRACE_MS = 5000,
 	GRACE_MAX_MS = 60000,
 	ARGV_MAX = 1024,
@@ -67,132 +66,6 @@ static const struct field signal_rows[] = {
 const struct fields command_signal_fields = { "CommandSignal", signal_rows, ARRAY_LEN(signal_rows), sizeof(struct send_signal), FIELDS_CLOSED };
 /* clang-format on */
 
-/* --- finding one ---------------------------------------------------------------------------------- */
-
-struct command *command_find(struct req *r)
-{
-	struct abox *a = abox_find(r, true);
-	struct http_slice id;
-	struct command *c;
-
-	if (a == NULL)
-		return NULL;
-	id = r->param[1];
-	for (c = a->commands; c != NULL; c = c->next)
-		if (http_slice_is(id, c->run.id))
-			return c;
-	own_refuse(r, OWN_NOT_FOUND, NULL, "there is no command '%.*s', or it is not held any more",
-		   (int)(id.n < 128 ? id.n : 128), id.p);
-	return NULL;
-}
-
-/* --- waiting for its end -------------------------------------------------------------------------- */
-
-struct waiting {
-	struct run_reader rd;
-	struct gate *g;
-	struct req *r;
-	struct command *c;
-	struct timer over; /* of a long poll */
-	bool quiet;        /* 204 instead of the answer */
-	bool starter;      /* the request that started it */
-	struct deferred deferred;
-};
-
-static void waiting_free(void *arg)
-{
-	free(arg);
-}
-
-static void waiting_end(struct waiting *w)
-{
-	timer_clear(&w->g->loop, &w->over);
-	run_detach(&w->rd);
-	loop_defer(&w->g->loop, &w->deferred, waiting_free, w);
-}
-
-static void answer(struct req *r, struct command *c)
-{
-	struct json j;
-
-	json_init(&j);
-	run_answer(&c->run, &j, true);
-	if (!j.failed)
-		command_told(c);
-	req_json(r, 200, &j);
-}
-
-static void waiting_answer(struct waiting *w)
-{
-	struct req *r = w->r;
-	struct command *c = w->c;
-	struct json j;
-
-	r->gone = NULL;
-	if (w->quiet) {
-		waiting_end(w);
-		req_reply(r, 204, NULL, "", 0);
-		return;
-	}
-	json_init(&j);
-	run_answer(&c->run, &j, true);
-	if (!j.failed)
-		command_told(c);
-	waiting_end(w); /* the command may go with its last reader */
-	req_json(r, 200, &j);
-}
-
-static void on_more(struct run_reader *rd)
-{
-	struct waiting *w = (struct waiting *)rd; /* its first member */
-
-	if (rd->run->ended)
-		waiting_answer(w);
-}
-
-static void on_over(void *arg)
-{
-	waiting_answer(arg);
-}
-
-static void waiting_gone(struct req *r)
-{
-	struct waiting *w = r->work;
-
-	if (w->starter)
-		command_left(w->c);
-	waiting_end(w);
-}
-
-/* The server stops: who only looks is answered now. */
-static void on_stop(struct req *r)
-{
-	waiting_answer(r->work);
-}
-
-/* wait_us 0: as long as it takes. */
-static void wait_for(struct command *c, struct req *r, uint64_t wait_us, bool quiet, bool starter)
-{
-	struct waiting *w = calloc(1, sizeof(*w));
-
-	if (w == NULL) {
-		own_refuse(r, OWN_NO_MEMORY, NULL, "out of memory");
-		return;
-	}
-	w->g = r->g;
-	w->r = r;
-	w->c = c;
-	w->quiet = quiet;
-	w->starter = starter;
-	r->work = w;
-	r->gone = waiting_gone;
-	if (wait_us != 0) {
-		r->stop = on_stop;
-		(void)timer_set(&w->g->loop, &w->over, w->g->loop.now_us + wait_us, on_over, w);
-	}
-	run_attach(&c->run, &w->rd, 0, on_more);
-}
-
 /* --- POST ----------------------------------------------------------------------------------------- */
 
 /* What a program is started with: pointers into the request, and texts that had to be made. */
@@ -200,7 +73,7 @@ struct start {
 	const char *argv[ARGV_MAX + 1];
 	struct box_env env;
 	char cwd[PATH_MAX];
-	char summary[COMMAND_SUMMARY + 8];
+	char summary[TASK_SUMMARY + 8];
 };
 
 static int take_env(struct req *r, struct start *s, const struct abox *a, const struct create *in)
@@ -224,9 +97,9 @@ static void summarize(struct start *s)
 	size_t n = 0;
 
 	s->summary[0] = '\0';
-	for (size_t i = 0; s->argv[i] != NULL && n < COMMAND_SUMMARY; i++)
+	for (size_t i = 0; s->argv[i] != NULL && n < TASK_SUMMARY; i++)
 		n += (size_t)snprintf(s->summary + n, sizeof(s->summary) - n, "%s%.*s",
-				      i > 0 ? " " : "", COMMAND_SUMMARY - (int)n, s->argv[i]);
+				      i > 0 ? " " : "", TASK_SUMMARY - (int)n, s->argv[i]);
 }
 
 static void take_argv(struct start *s, const struct create *in)
@@ -259,81 +132,6 @@ static int take_cwd(struct req *r, struct start *s, const struct create *in)
 	return -1;
 }
 
-static int take_timeout(struct req *r, const struct create *in, uint64_t *ret_us)
-{
-	uint64_t max = config_u64(&r->g->config, CONF_BOX_MAX_TIMEOUT_MS);
-	uint64_t ms = config_u64(&r->g->config, CONF_BOX_TIMEOUT_MS);
-
-	/* null reads as 0, absent as -1 */
-	if (ms > max)
-		ms = max;
-	if (in->timeout_set || in->timeout_ms == 0)
-		ms = (uint64_t)in->timeout_ms;
-	if (in->timeout_set && ms > max) {
-		own_refuse(r, OWN_INVALID_FIELD, "timeout_ms",
-			   "'timeout_ms' must be at most %llu (box_max_timeout_ms), or null",
-			   (unsigned long long)max);
-		return -1;
-	}
-	*ret_us = ms * 1000;
-	return 0;
-}
-
-static int take_flags(struct req *r, const struct create *in, unsigned int *flags)
-{
-	if (in->stream && in->detach) {
-		own_refuse(r, OWN_INVALID_FIELD, "detach",
-			   "'detach' and 'stream' exclude each other");
-		return -1;
-	}
-	*flags = (in->stream ? COMMAND_STREAM : 0) | (in->detach ? COMMAND_DETACH : 0) |
-		 (strcmp(in->encoding.p, "base64") == 0 ? COMMAND_BASE64 : 0) |
-		 (strcmp(in->on_disconnect.p, "interrupt") == 0 ? COMMAND_ON_LEAVE : 0);
-	return 0;
-}
-
-/* How the one who starts it wants to hear of it. */
-static void follow(struct command *c, struct req *r)
-{
-	struct json j;
-	uint64_t after;
-
-	if ((c->flags & COMMAND_DETACH) != 0) {
-		json_init(&j);
-		run_answer(&c->run, &j, false);
-		req_json(r, 202, &j);
-	} else if ((c->flags & COMMAND_STREAM) != 0) {
-		if (run_after(r, &after) == 0)
-			run_stream(&c->run, r, after, command_left, c);
-	} else {
-		wait_for(c, r, 0, false, true);
-	}
-}
-
-/* The same request again: 0, or -1: answered, or follows. */
-static int repeat(struct req *r, struct abox *a, const struct idem_key *k)
-{
-	const struct idem *gone;
-
-	for (struct command *c = a->commands; c != NULL; c = c->next)
-		if (c->idem.set && memcmp(c->idem.key, k->key, sizeof(k->key)) == 0) {
-			if (memcmp(c->idem.body, k->body, sizeof(k->body)) != 0)
-				idem_refuse(r);
-			else
-				follow(c, r);
-			return -1;
-		}
-	gone = idem_find(r->g, k);
-	if (gone == NULL)
-		return 0;
-	if (!idem_same_body(gone, k))
-		idem_refuse(r);
-	else
-		own_refuse(r, OWN_ANSWER_GONE, "Idempotency-Key",
-			   "this command has run; its answer is not held any more");
-	return -1;
-}
-
 static void start(struct req *r, struct abox *a, const struct create *in,
 		  const struct idem_key *key)
 {
@@ -346,25 +144,27 @@ static void start(struct req *r, struct abox *a, const struct create *in,
 				     .input_len = in->input.n,
 				     .input_open = in->input_open,
 				     .summary = s.summary };
-	struct command *c = NULL;
+	struct task *t = NULL;
 	int error = 0;
 
 	box_env_init(&s.env, ci_environment());
 	take_argv(&s, in);
 	if (take_env(r, &s, a, in) == 0 && take_cwd(r, &s, in) == 0 &&
-	    take_timeout(r, in, &spec.timeout_us) == 0 && take_flags(r, in, &spec.flags) == 0) {
-		c = command_start(a, &spec, key, &error);
-		if (c == NULL && error == -E2BIG)
+	    task_take_timeout(r, in->timeout_set, in->timeout_ms, &spec.timeout_us) == 0 &&
+	    task_take_flags(r, in->stream, in->detach, in->encoding.p, in->on_disconnect.p,
+			    &spec.flags) == 0) {
+		t = command_start(a, &spec, key, &error);
+		if (t == NULL && error == -E2BIG)
 			own_refuse(r, OWN_INVALID_FIELD, in->shell.set ? "shell" : "argv",
 				   "command, arguments and environment are too long");
-		else if (c == NULL)
+		else if (t == NULL)
 			own_refuse(r, OWN_NO_MEMORY, NULL, "the command cannot be started");
 	}
 	box_env_done(&s.env);
-	if (c == NULL)
+	if (t == NULL)
 		return;
 	audit(r->g, "command", r, "tenant", a->tenant->name, "box", a->id, NULL);
-	follow(c, r);
+	task_follow(t, r);
 }
 
 void command_create(struct req *r)
@@ -380,12 +180,12 @@ void command_create(struct req *r)
 	(void)snprintf(scope, sizeof(scope), "commands of %s", a->id);
 	if (idem_take(r, scope, &key) < 0)
 		return;
-	command_key(&key);
-	if (key.set && repeat(r, a, &key) < 0)
+	task_key(&key);
+	if (key.set && task_repeat(r, a, &command_kind, &key) < 0)
 		return;
 	if (own_decode(r, &command_create_fields, &body, &in) < 0)
 		return;
-	if (a->running >= BOX_COMMANDS_MAX)
+	if (tasks_running(a, &command_kind) >= BOX_COMMANDS_MAX)
 		own_refuse(r, OWN_TOO_MANY, NULL, "%d commands run in this box", BOX_COMMANDS_MAX);
 	else if (!audit_allows(r->g))
 		own_refuse(r, OWN_AUDIT, NULL, "the audit file cannot be written");
@@ -400,76 +200,49 @@ void command_create(struct req *r)
 
 void command_list(struct req *r)
 {
-	struct abox *a = abox_find(r, true);
-	struct json j;
-
-	if (a == NULL)
-		return;
-	json_init(&j);
-	json_open(&j, NULL, '{');
-	json_open(&j, "commands", '[');
-	for (struct command *c = a->commands; c != NULL; c = c->next) {
-		json_open(&j, NULL, '{');
-		command_put(c, &j);
-		json_close(&j, '}');
-	}
-	json_close(&j, ']');
-	json_close(&j, '}');
-	req_json(r, 200, &j);
+	task_list(r, &command_kind, "commands");
 }
 
 void command_get(struct req *r)
 {
-	struct command *c = command_find(r);
-	uint64_t wait_ms = 0;
-
-	if (c == NULL || own_query_u64(r, "wait_ms", 0, WAIT_MAX_MS, &wait_ms) < 0)
-		return;
-	if (c->run.ended || wait_ms == 0)
-		answer(r, c);
-	else
-		wait_for(c, r, wait_ms * 1000, false, false);
+	task_get(r, &command_kind);
 }
 
 void command_events(struct req *r)
 {
-	struct command *c = command_find(r);
-	uint64_t after;
-
-	if (c != NULL && run_after(r, &after) == 0)
-		run_stream(&c->run, r, after, NULL, NULL);
+	task_events(r, &command_kind);
 }
 
 /* --- acting on one -------------------------------------------------------------------------------- */
 
 void command_delete(struct req *r)
 {
-	struct command *c = command_find(r);
+	struct task *t = task_find(r, &command_kind);
 	uint64_t grace_ms = GRACE_MS;
 
-	if (c == NULL || own_query_u64(r, "grace_ms", 0, GRACE_MAX_MS, &grace_ms) < 0)
+	if (t == NULL || own_query_u64(r, "grace_ms", 0, GRACE_MAX_MS, &grace_ms) < 0)
 		return;
-	if (c->run.ended) {
+	if (t->run.ended) {
 		req_reply(r, 204, NULL, "", 0);
 		return;
 	}
-	abox_touch(c->a);
-	command_kill(c, grace_ms * 1000);
-	wait_for(c, r, 0, true, false);
+	abox_touch(t->a);
+	command_kill(t, grace_ms * 1000);
+	run_wait(&t->run, r, 0, 0, NULL, NULL);
 }
 
 /* Its command, if that still runs; NULL: answered. */
-static struct command *find_running(struct req *r)
+static struct task *find_running(struct req *r)
 {
-	struct command *c = command_find(r);
+	struct task *t = task_find(r, &command_kind);
 
-	if (c == NULL || (!c->run.ended && !c->has_exit))
-		return c;
-	own_refuse(r, OWN_COMMAND_ENDED, NULL, "the command '%s' has ended", c->run.id);
+	if (t == NULL || (!t->run.ended && !t->has_exit))
+		return t;
+	own_refuse(r, OWN_COMMAND_ENDED, NULL, "the command '%s' has ended", t->run.id);
 	return NULL;
 }
 
-static void feed(struct req *r, struct command *c, const struct input *in)
+static void feed(struct req *r, struct task *t, const struct input *in)
 {
 	const void *p = in->text.set ? in->text.p : "";
 	size_t n = in->text.n;
@@ -486,9 +259,9 @@ static void feed(struct req *r, struct command *c, const struct input *in)
 		}
 		p = bytes;
 	}
-	rc = command_feed(c, p, n, in->eof);
+	rc = task_feed(t, p, n, in->eof);
 	free(bytes);
-	abox_touch(c->a);
+	abox_touch(t->a);
 	if (rc < 0)
 		own_refuse(r, OWN_INPUT_FULL, NULL, "the program does not read: nothing was taken");
 	else
@@ -497,11 +270,11 @@ static void feed(struct req *r, struct command *c, const struct input *in)
 
 void command_stdin(struct req *r)
 {
-	struct command *c = find_running(r);
+	struct task *t = find_running(r);
 	struct ci_body body;
 	struct input in;
 
-	if (c == NULL || own_decode(r, &command_stdin_fields, &body, &in) < 0)
+	if (t == NULL || own_decode(r, &command_stdin_fields, &body, &in) < 0)
 		return;
 	if (in.text.set && in.base64.set)
 		own_refuse(r, OWN_INVALID_FIELD, "base64",
@@ -509,11 +282,11 @@ void command_stdin(struct req *r)
 	else if (!in.text.set && !in.base64.set && !in.eof)
 		own_refuse(r, OWN_INVALID_FIELD, "text",
 			   "the body must have 'text', 'base64' or 'eof'");
-	else if ((c->flags & COMMAND_STDIN) == 0 || c->input_end)
+	else if ((t->flags & TASK_STDIN) == 0 || t->input_end)
 		own_refuse(r, OWN_NO_INPUT, NULL, "the command '%s' takes no more input",
-			   c->run.id);
+			   t->run.id);
 	else
-		feed(r, c, &in);
+		feed(r, t, &in);
 	ci_body_done(&body);
 }
 
@@ -537,12 +310,12 @@ static int signal_of(const char *name)
 
 void command_signal(struct req *r)
 {
-	struct command *c = find_running(r);
+	struct task *t = find_running(r);
 	struct send_signal in;
 	struct ci_body body;
 	int sig;
 
-	if (c == NULL || own_decode(r, &command_signal_fields, &body, &in) < 0)
+	if (t == NULL || own_decode(r, &command_signal_fields, &body, &in) < 0)
 		return;
 	sig = signal_of(in.name.p);
 	ci_body_done(&body);
@@ -550,7 +323,7 @@ void command_signal(struct req *r)
 		own_refuse(r, OWN_INVALID_FIELD, "signal", "'signal' is no signal");
 		return;
 	}
-	abox_touch(c->a);
-	gjob_signal(&c->job, sig, 0);
+	abox_touch(t->a);
+	gjob_signal(&t->job, sig, 0);
 	req_reply(r, 204, NULL, "", 0);
 }

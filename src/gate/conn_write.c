@@ -72,6 +72,8 @@ void req_header(struct req *r, const char *name, const char *fmt, ...)
 	char *extra;
 	va_list ap;
 
+	if (r->via != NULL)
+		return;
 	va_start(ap, fmt);
 	(void)vsnprintf(value, sizeof(value), fmt, ap);
 	va_end(ap);
@@ -250,6 +252,13 @@ void req_end(struct req *r)
 
 void req_abort(struct req *r)
 {
+	static const char body[] =
+		"{\"error\":{\"code\":\"no_memory\",\"message\":\"out of memory\"}}";
+
+	if (r->via != NULL) {
+		r->via->reply(r, 503, body, sizeof(body) - 1);
+		return;
+	}
 	r->gone = NULL;
 	r->conn->peer_gone = true;
 	if (!r->conn->in_progress)
@@ -258,9 +267,14 @@ void req_abort(struct req *r)
 
 void req_reply(struct req *r, int status, const char *type, const void *body, size_t n)
 {
-	bool was = r->conn->in_progress;
 	struct conn *c = r->conn;
+	bool was;
 
+	if (r->via != NULL) {
+		r->via->reply(r, status, body, n);
+		return;
+	}
+	was = c->in_progress;
 	c->in_progress = true; /* head, body and end in one go */
 	req_begin(r, status, type, (int64_t)n);
 	(void)req_write(r, body, n);

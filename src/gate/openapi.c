@@ -32,6 +32,7 @@ struct member {
 };
 
 #define COMMAND_STATUSES "running ok error timeout interrupted oom crashed cancelled"
+#define CELL_STATUSES    "queued " COMMAND_STATUSES
 
 /* clang-format off */
 static const struct member members[] = {
@@ -89,7 +90,7 @@ static const struct member members[] = {
 	{ "LimitValues", "cpus", "number", 0, NULL, "share of the processors" },
 	{ "LimitValues", "cpu_seconds", "integer", 0, NULL, "processor time of one process; 0: any" },
 	{ "LimitValues", "processes", "integer", 0, NULL, "processes and threads at once" },
-	{ "LimitValues", "output_bytes", "integer", 0, NULL, "bytes kept of each of stdout and stderr of a command" },
+	{ "LimitValues", "output_bytes", "integer", 0, NULL, "bytes kept of each of stdout and stderr of a command or cell" },
 	{ "LimitValues", "file_bytes", "integer", 0, NULL, "size of one file; 0: that of the workspace" },
 	{ "LimitValues", "workspace_bytes", "integer", 0, NULL, "bytes in /workspace" },
 	{ "LimitValues", "workspace_inodes", "integer", 0, NULL, "files and directories in /workspace" },
@@ -104,7 +105,7 @@ static const struct member members[] = {
 	{ "FigureValues", "oom_kills", "integer null", 0, NULL, "processes that were ended for want of memory" },
 	{ "Box", "id", "string", 0, NULL, "for the other calls" },
 	{ "Box", "name", "string null", 0, NULL, "as it was named" },
-	{ "Box", "state", "string", 0, "creating ready busy paused ending", "busy: a command runs" },
+	{ "Box", "state", "string", 0, "creating ready busy paused ending", "busy: a command or a cell runs" },
 	{ "Box", "environment", "string", 0, NULL, "the programs that it sees" },
 	{ "Box", "backend", "string", 0, NULL, "how it is made" },
 	{ "Box", "layers", "string", MEMBER_LIST, NULL, "isolation that it has" },
@@ -173,6 +174,119 @@ static const struct member members[] = {
 	{ "EndEvent", "started_at", "string", 0, NULL, "RFC 3339" },
 	{ "EndEvent", "ended_at", "string null", 0, NULL, "RFC 3339" },
 
+	{ "CellError", "name", "string", 0, NULL, "class of the exception; KernelDied, OutOfMemory, Timeout or Cancelled where there was none" },
+	{ "CellError", "value", "string", 0, NULL, "its text" },
+	{ "CellError", "traceback", "string", MEMBER_LIST, NULL, "lines as IPython prints them" },
+	{ "CellTruncated", "stdout", "boolean", 0, NULL, "something of it is missing" },
+	{ "CellTruncated", "stderr", "boolean", 0, NULL, "something of it is missing" },
+	{ "CellTruncated", "results", "boolean", 0, NULL, "something of them is missing" },
+	{ "CellResult", "type", "string", 0, "display result", "shown, or the value of the last expression" },
+	{ "CellResult", "display_id", "string null", 0, NULL, "for updates" },
+	{ "CellResult", "data", "object", 0, NULL, "by mime type: texts, images in base64, JSON as it is" },
+	{ "CellResult", "metadata", "object", 0, NULL, "by mime type" },
+	{ "CellResult", "execution_count", "integer null", MEMBER_OPTIONAL, NULL, "of a result" },
+	{ "CellLine", "id", "string", 0, NULL, "for the other calls" },
+	{ "CellLine", "status", "string", 0, CELL_STATUSES, "queued, running, or how it ended" },
+	{ "CellLine", "kernel", "string", 0, NULL, "whose variables it has" },
+	{ "CellLine", "execution_count", "integer null", 0, NULL, "of this kernel; null until it has ended" },
+	{ "CellLine", "error", "CellError?", 0, NULL, "what it raised, or what became of it" },
+	{ "CellLine", "kernel_restarted", "string null", 0, "crashed oom timeout exited cancelled", "its kernel is a new one: why the last one ended" },
+	{ "CellLine", "state_lost", "boolean", 0, NULL, "its kernel ended with it: variables are lost, files are not" },
+	{ "CellLine", "output_file", "string null", 0, NULL, "where in the box all that it printed is, if asked to spill" },
+	{ "CellLine", "figures", "RunFigures?", 0, NULL, "what it used" },
+	{ "CellLine", "summary", "string null", 0, NULL, "the beginning of its code; null after a restart of the gate" },
+	{ "CellLine", "started_at", "string null", 0, NULL, "RFC 3339; null while it waits" },
+	{ "CellLine", "ended_at", "string null", 0, NULL, "RFC 3339" },
+	{ "Cell", "id", "string", 0, NULL, "for the other calls" },
+	{ "Cell", "status", "string", 0, CELL_STATUSES, "queued, running, or how it ended" },
+	{ "Cell", "kernel", "string", 0, NULL, "whose variables it has" },
+	{ "Cell", "execution_count", "integer null", 0, NULL, "of this kernel; null until it has ended" },
+	{ "Cell", "error", "CellError?", 0, NULL, "what it raised, or what became of it" },
+	{ "Cell", "kernel_restarted", "string null", 0, "crashed oom timeout exited cancelled", "its kernel is a new one: why the last one ended" },
+	{ "Cell", "state_lost", "boolean", 0, NULL, "its kernel ended with it: variables are lost, files are not" },
+	{ "Cell", "output_file", "string null", 0, NULL, "where in the box all that it printed is, if asked to spill" },
+	{ "Cell", "figures", "RunFigures?", 0, NULL, "what it used" },
+	{ "Cell", "summary", "string null", 0, NULL, "the beginning of its code; null after a restart of the gate" },
+	{ "Cell", "started_at", "string null", 0, NULL, "RFC 3339; null while it waits" },
+	{ "Cell", "ended_at", "string null", 0, NULL, "RFC 3339" },
+	{ "Cell", "stdout", "string", MEMBER_OPTIONAL, NULL, "what it wrote, so far; not in 202" },
+	{ "Cell", "stderr", "string", MEMBER_OPTIONAL, NULL, "what it wrote of errors, so far; not in 202" },
+	{ "Cell", "results", "CellResult", MEMBER_OPTIONAL | MEMBER_LIST, NULL, "what it displayed, so far, updates and clearing applied; not in 202" },
+	{ "Cell", "outputs", "object", MEMBER_OPTIONAL | MEMBER_LIST, NULL, "the same as nbformat has it, in order, with ?outputs=1" },
+	{ "Cell", "truncated", "CellTruncated", 0, NULL, "whether something of them is missing" },
+	{ "CellList", "cells", "CellLine", MEMBER_LIST, NULL, "the oldest first" },
+	{ "Kernel", "name", "string", 0, NULL, "as cells have it" },
+	{ "Kernel", "state", "string", 0, "none starting idle busy ending", "none: its next cell starts it" },
+	{ "Kernel", "execution_count", "integer null", 0, NULL, "of its last cell" },
+	{ "Kernel", "queued", "integer", 0, NULL, "cells that wait for it" },
+	{ "Kernel", "cell", "string null", 0, NULL, "the one that it runs" },
+	{ "Kernel", "started_at", "string null", 0, NULL, "RFC 3339" },
+	{ "KernelList", "kernels", "Kernel", MEMBER_LIST, NULL, "the oldest first" },
+	{ "CellStartEvent", "cell", "string", 0, NULL, "its id" },
+	{ "CellStartEvent", "seq", "integer", 0, NULL, "number of the event, the same as its id" },
+	{ "CellStartEvent", "t_ms", "integer", 0, NULL, "milliseconds since the start" },
+	{ "CellStartEvent", "started_at", "string", 0, NULL, "RFC 3339" },
+	{ "CellDataEvent", "cell", "string", 0, NULL, "its id" },
+	{ "CellDataEvent", "seq", "integer", 0, NULL, "number of the event, the same as its id" },
+	{ "CellDataEvent", "t_ms", "integer", 0, NULL, "milliseconds since the start" },
+	{ "CellDataEvent", "data", "string", 0, NULL, "what was written, in whole characters, or base64 as output_encoding says" },
+	{ "CellDisplayEvent", "cell", "string", 0, NULL, "its id" },
+	{ "CellDisplayEvent", "seq", "integer", 0, NULL, "number of the event, the same as its id" },
+	{ "CellDisplayEvent", "t_ms", "integer", 0, NULL, "milliseconds since the start" },
+	{ "CellDisplayEvent", "display_id", "string null", 0, NULL, "for updates" },
+	{ "CellDisplayEvent", "data", "object", 0, NULL, "by mime type" },
+	{ "CellDisplayEvent", "metadata", "object", 0, NULL, "by mime type" },
+	{ "CellResultEvent", "cell", "string", 0, NULL, "its id" },
+	{ "CellResultEvent", "seq", "integer", 0, NULL, "number of the event, the same as its id" },
+	{ "CellResultEvent", "t_ms", "integer", 0, NULL, "milliseconds since the start" },
+	{ "CellResultEvent", "display_id", "string null", 0, NULL, "for updates" },
+	{ "CellResultEvent", "data", "object", 0, NULL, "by mime type" },
+	{ "CellResultEvent", "metadata", "object", 0, NULL, "by mime type" },
+	{ "CellResultEvent", "execution_count", "integer null", 0, NULL, "of this kernel" },
+	{ "CellErrorEvent", "cell", "string", 0, NULL, "its id" },
+	{ "CellErrorEvent", "seq", "integer", 0, NULL, "number of the event, the same as its id" },
+	{ "CellErrorEvent", "t_ms", "integer", 0, NULL, "milliseconds since the start" },
+	{ "CellErrorEvent", "name", "string", 0, NULL, "class of the exception" },
+	{ "CellErrorEvent", "value", "string", 0, NULL, "its text" },
+	{ "CellErrorEvent", "traceback", "string", MEMBER_LIST, NULL, "lines as IPython prints them" },
+	{ "CellClearEvent", "cell", "string", 0, NULL, "its id" },
+	{ "CellClearEvent", "seq", "integer", 0, NULL, "number of the event, the same as its id" },
+	{ "CellClearEvent", "t_ms", "integer", 0, NULL, "milliseconds since the start" },
+	{ "CellClearEvent", "wait", "boolean", 0, NULL, "only when something new comes" },
+	{ "CellInputEvent", "cell", "string", 0, NULL, "its id" },
+	{ "CellInputEvent", "seq", "integer", 0, NULL, "number of the event, the same as its id" },
+	{ "CellInputEvent", "t_ms", "integer", 0, NULL, "milliseconds since the start" },
+	{ "CellInputEvent", "prompt", "string", 0, NULL, "what input() asks" },
+	{ "CellInputEvent", "password", "boolean", 0, NULL, "not to be shown" },
+	{ "CellCommEvent", "cell", "string", 0, NULL, "its id" },
+	{ "CellCommEvent", "seq", "integer", 0, NULL, "number of the event, the same as its id" },
+	{ "CellCommEvent", "t_ms", "integer", 0, NULL, "milliseconds since the start" },
+	{ "CellCommEvent", "type", "string", 0, "comm_open comm_msg comm_close", "as Jupyter has it" },
+	{ "CellCommEvent", "content", "object", 0, NULL, "as Jupyter has it" },
+	{ "CellCommEvent", "metadata", "object", MEMBER_OPTIONAL, NULL, "as Jupyter has it" },
+	{ "CellCommEvent", "buffers", "string", MEMBER_OPTIONAL | MEMBER_LIST, NULL, "in base64" },
+	{ "CellGapEvent", "cell", "string", 0, NULL, "its id" },
+	{ "CellGapEvent", "seq", "integer", 0, NULL, "number of the event, the same as its id" },
+	{ "CellGapEvent", "t_ms", "integer", 0, NULL, "milliseconds since the start" },
+	{ "CellGapEvent", "from", "integer", 0, NULL, "number of the first event that is held no longer" },
+	{ "CellGapEvent", "to", "integer", 0, NULL, "number of the last one" },
+	{ "CellEndEvent", "cell", "string", 0, NULL, "its id" },
+	{ "CellEndEvent", "seq", "integer", 0, NULL, "number of the event, the same as its id" },
+	{ "CellEndEvent", "t_ms", "integer", 0, NULL, "milliseconds since the start" },
+	{ "CellEndEvent", "id", "string", 0, NULL, "for the other calls" },
+	{ "CellEndEvent", "status", "string", 0, CELL_STATUSES, "queued, running, or how it ended" },
+	{ "CellEndEvent", "kernel", "string", 0, NULL, "whose variables it has" },
+	{ "CellEndEvent", "execution_count", "integer null", 0, NULL, "of this kernel; null until it has ended" },
+	{ "CellEndEvent", "error", "CellError?", 0, NULL, "what it raised, or what became of it" },
+	{ "CellEndEvent", "kernel_restarted", "string null", 0, "crashed oom timeout exited cancelled", "its kernel is a new one: why the last one ended" },
+	{ "CellEndEvent", "state_lost", "boolean", 0, NULL, "its kernel ended with it: variables are lost, files are not" },
+	{ "CellEndEvent", "output_file", "string null", 0, NULL, "where in the box all that it printed is, if asked to spill" },
+	{ "CellEndEvent", "figures", "RunFigures?", 0, NULL, "what it used" },
+	{ "CellEndEvent", "summary", "string null", 0, NULL, "the beginning of its code; null after a restart of the gate" },
+	{ "CellEndEvent", "started_at", "string null", 0, NULL, "RFC 3339; null while it waits" },
+	{ "CellEndEvent", "ended_at", "string null", 0, NULL, "RFC 3339" },
+	{ "CellEndEvent", "truncated", "CellTruncated", 0, NULL, "whether something of its output is missing" },
+
 	{ "DetailError", "detail", "string", 0, NULL, "what is wrong" },
 	{ "ValidationProblem", "type", "string", 0, NULL, "what kind of problem" },
 	{ "ValidationProblem", "loc", "string integer", MEMBER_LIST, NULL, "the way to what is wrong: \"body\", keys, indices" },
@@ -196,7 +310,8 @@ static const struct {
 	const char *answer, *media;
 } plain[] = {
 	{ "events", "text/event-stream" },
-	{ "run events", "text/event-stream" },
+	{ "command events", "text/event-stream" },
+	{ "cell events", "text/event-stream" },
 	{ "bytes", "application/octet-stream" },
 	{ "text", "text/plain" },
 };
@@ -208,11 +323,23 @@ static const struct {
 	{ "events", "result", "ResultEvent" },
 	{ "events", "error", "ErrorEvent" },
 	{ "events", "gap", "GapEvent" },
-	{ "run events", "start", "StartEvent" },
-	{ "run events", "stdout", "DataEvent" },
-	{ "run events", "stderr", "DataEvent" },
-	{ "run events", "gap", "RunGapEvent" },
-	{ "run events", "end", "EndEvent" },
+	{ "command events", "start", "StartEvent" },
+	{ "command events", "stdout", "DataEvent" },
+	{ "command events", "stderr", "DataEvent" },
+	{ "command events", "gap", "RunGapEvent" },
+	{ "command events", "end", "EndEvent" },
+	{ "cell events", "start", "CellStartEvent" },
+	{ "cell events", "stdout", "CellDataEvent" },
+	{ "cell events", "stderr", "CellDataEvent" },
+	{ "cell events", "display", "CellDisplayEvent" },
+	{ "cell events", "update", "CellDisplayEvent" },
+	{ "cell events", "clear", "CellClearEvent" },
+	{ "cell events", "result", "CellResultEvent" },
+	{ "cell events", "error", "CellErrorEvent" },
+	{ "cell events", "input", "CellInputEvent" },
+	{ "cell events", "comm", "CellCommEvent" },
+	{ "cell events", "gap", "CellGapEvent" },
+	{ "cell events", "end", "CellEndEvent" },
 };
 
 /* What a route is like: decides in which ways it can refuse. */
@@ -261,6 +388,8 @@ static const struct {
 	{ "session_id", "path", NULL, "string", "as its creation said" },
 	{ "box_id", "path", NULL, "string", "as its creation said; or name:x for the one that is named x" },
 	{ "command_id", "path", NULL, "string", "as its start said" },
+	{ "cell_id", "path", NULL, "string", "as its start said" },
+	{ "kernel", "path", NULL, "string", "its name" },
 	{ "Idempotency-Key", "header", NULL, "string", "the same request with the same key gets the first answer, or goes on with that run" },
 	{ "Last-Event-ID", "header", NULL, "string", "the id of the last event that was seen: go on behind it" },
 	{ "limit", "query", "GET /v1/boxes", "integer", "how many at most, up to 500" },
@@ -269,6 +398,11 @@ static const struct {
 	{ "metadata.key", "query", "GET /v1/boxes", "string", "only those that have this value under that key of their metadata" },
 	{ "wait_ms", "query", "GET /v1/boxes/{box_id}/commands/{command_id}", "integer", "how long to wait for its end, up to 60000" },
 	{ "grace_ms", "query", "DELETE /v1/boxes/{box_id}/commands/{command_id}", "integer", "time between SIGTERM and SIGKILL, 5000 unless said" },
+	{ "wait_ms", "query", "GET /v1/boxes/{box_id}/cells/{cell_id}", "integer", "how long to wait for its end, up to 60000" },
+	{ "outputs", "query", "GET /v1/boxes/{box_id}/cells/{cell_id}", "integer", "1: outputs as nbformat has them, too" },
+	{ "outputs", "query", "POST /v1/boxes/{box_id}/cells", "integer", "1: outputs as nbformat has them, too" },
+	{ "grace_ms", "query", "DELETE /v1/boxes/{box_id}/cells/{cell_id}", "integer", "time between the interrupt and the end of its kernel, 5000 unless said" },
+	{ "after", "query", "GET /v1/boxes/{box_id}/cells/{cell_id}/events", "integer", "the number of the last event that was seen; Last-Event-ID wins" },
 	{ "after", "query", "GET /v1/boxes/{box_id}/commands/{command_id}/events", "integer", "the number of the last event that was seen; Last-Event-ID wins" },
 };
 
@@ -280,7 +414,10 @@ static const struct {
 	{ "BashRequest", "cmd", "python3 --version" },
 	{ "CreateBoxRequest", "name", "mine" },
 	{ "CreateCommandRequest", "shell", "python3 --version" },
+	{ "CreateCellRequest", "code", "6 * 7" },
 	{ "CommandInput", "text", "yes\n" },
+	{ "CellInput", "text", "yes" },
+	{ "KernelRequest", "kernel", "main" },
 	{ "CommandSignal", "signal", "SIGINT" },
 };
 /* clang-format on */
@@ -438,6 +575,12 @@ static bool answers(const struct route *r, const char *what)
 	return r->answer != NULL && strcmp(r->answer, what) == 0;
 }
 
+/* The events of a run's log. */
+static bool answers_log(const struct route *r)
+{
+	return answers(r, "command events") || answers(r, "cell events");
+}
+
 /* The row about a part of a path. */
 static unsigned int find_param(const char *name, size_t n)
 {
@@ -465,7 +608,7 @@ static bool has_param(const struct route *r, unsigned int i)
 	if (answers(r, "events"))
 		return true;
 	return key ? (r->flags & ROUTE_IDEMPOTENT) != 0
-		   : answers(r, "run events") || (r->flags & ROUTE_RUN) != 0;
+		   : answers_log(r) || (r->flags & ROUTE_RUN) != 0;
 }
 
 static bool has_params(const struct route *r)
@@ -694,7 +837,7 @@ static void write_responses(struct json *j, const struct route *r)
 	if ((r->flags & ROUTE_RUN) != 0) {
 		json_open(j, "content", '{');
 		write_media(j, r->answer);
-		write_media(j, "run events");
+		write_media(j, answers(r, "Cell") ? "cell events" : "command events");
 		json_close(j, '}');
 	} else if (r->answer != NULL) {
 		write_content(j, r->answer);
@@ -705,7 +848,7 @@ static void write_responses(struct json *j, const struct route *r)
 		write_content(j, r->answer);
 		json_close(j, '}');
 	}
-	if (answers(r, "run events")) {
+	if (answers_log(r)) {
 		open_response(j, 204, "there are no further events");
 		json_close(j, '}');
 	}

@@ -106,7 +106,7 @@ int own_decode(struct req *r, const struct fields *table, struct ci_body *b, voi
 
 	(void)memset(b, 0, sizeof(*b));
 	(void)memset(&errs, 0, sizeof(errs));
-	if (!empty && !is_json(r)) {
+	if (!empty && r->via == NULL && !is_json(r)) {
 		own_refuse(r, OWN_MEDIA_TYPE, "Content-Type", "the body must be JSON");
 		return -1;
 	}

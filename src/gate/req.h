@@ -50,6 +50,16 @@ struct route {
 	const char *doc;
 };
 
+struct run;
+
+/* A request that did not come as one of HTTP: where its answer goes. */
+struct req_via {
+	void (*reply)(struct req *r, int status, const void *body, size_t n);
+	/* Its answer is the events of a run, from behind `after`. */
+	void (*follow)(struct req *r, struct run *run, uint64_t after, void (*left)(void *arg),
+		       void *arg);
+};
+
 enum { REQ_PARAMS = 4, REQ_ID = 27, REQ_TRACE = 33 };
 
 struct req {
@@ -66,6 +76,9 @@ struct req {
 
 	char *body; /* BODY_WHOLE; NUL-terminated */
 	size_t body_len, body_cap;
+
+	const struct req_via *via; /* NULL: HTTP */
+	uint64_t via_after;        /* the last event that its client has */
 
 	/* Set by the handler. */
 	void *work;

@@ -33,7 +33,7 @@ void run_init(struct run *run, struct loop *loop, struct runs *all, const char *
 			     .began_us = loop->now_us };
 	buf_init(&run->out[0], max);
 	buf_init(&run->out[1], max);
-	buf_init(&run->other, RUN_OTHER_MAX);
+	buf_init(&run->other, RUN_OTHER_MAX + RUN_END_MAX);
 }
 
 /* --- what it holds ------------------------------------------------------------------------------ */
@@ -121,13 +121,29 @@ static int reserve_mark(struct run *run)
 	return 0;
 }
 
-static void put_mark(struct run *run, uint64_t seq, enum run_event e, size_t at, size_t n,
+/* A frame was told; those between it and the last one are missing, and so are their events. */
+static void take_frame(struct run *run, uint64_t frame)
+{
+	uint64_t missing = frame > run->frame ? frame - run->frame - 1 : 0;
+
+	if (frame == 0)
+		return;
+	if (missing > 0 && frame == run->known_frame + 1 && run->known_seq >= run->seq)
+		run->seq = run->known_seq;
+	else
+		run->seq += missing;
+	run->frame = frame;
+}
+
+static void put_mark(struct run *run, uint64_t frame, enum run_event e, size_t at, size_t n,
 		     bool open)
 {
-	run->seq = seq != 0 ? seq : run->seq + 1;
+	take_frame(run, frame);
+	run->seq++;
 	if (reserve_mark(run) == 0)
 		run->marks[run->nmarks++] = (struct run_mark){
 			.seq = run->seq,
+			.frame = run->frame,
 			.at = at,
 			.n = (uint32_t)n,
 			.t_ms = (uint32_t)((run->loop->now_us - run->began_us) / 1000),
@@ -151,14 +167,12 @@ static size_t covered(const struct run *run, unsigned int i)
 	return n - utf8_unfinished((const unsigned char *)buf_head(b) + run->taken[i], fresh);
 }
 
-void run_output(struct run *run, uint64_t seq, unsigned int stream, const void *p, size_t n)
+void run_output(struct run *run, uint64_t frame, unsigned int stream, const void *p, size_t n)
 {
 	unsigned int i = stream - 1;
 	struct buf *b = &run->out[i];
 	size_t room = buf_room(b), end, at = run->taken[i];
 
-	if (run->ended)
-		return;
 	if (n > room) {
 		n = room;
 		run->cut[i] = true;
@@ -169,24 +183,32 @@ void run_output(struct run *run, uint64_t seq, unsigned int stream, const void *
 		run->cut[i] = true;
 	end = covered(run, i);
 	run->taken[i] = end;
-	put_mark(run, seq, i == 0 ? RUN_STDOUT : RUN_STDERR, at, end - at, end < buf_len(b));
+	put_mark(run, frame, i == 0 ? RUN_STDOUT : RUN_STDERR, at, end - at, end < buf_len(b));
 }
 
-void run_event(struct run *run, uint64_t seq, enum run_event e, const char *members, size_t n)
+void run_nothing(struct run *run, uint64_t frame)
+{
+	take_frame(run, frame);
+}
+
+void run_event(struct run *run, uint64_t frame, enum run_event e, const char *members, size_t n)
 {
 	size_t at = buf_len(&run->other);
+	bool fits =
+		e == RUN_END || (n <= RUN_OTHER_MAX - (at < RUN_OTHER_MAX ? at : RUN_OTHER_MAX) &&
+				 has_room(run, n));
 
-	if (run->ended)
-		return;
-	if (n > 0 && (!has_room(run, n) || buf_put(&run->other, members, n) < 0)) {
-		run->seq = seq != 0 ? seq : run->seq + 1; /* a gap, then */
+	if (n > 0 && (!fits || buf_put(&run->other, members, n) < 0)) {
+		take_frame(run, frame);
+		run->seq++; /* a gap, then */
+		run->cut_other = true;
 		run_tell(run);
 		return;
 	}
-	put_mark(run, seq, e, at, n, false);
+	put_mark(run, frame, e, at, n, false);
 }
 
-void run_end(struct run *run, uint64_t seq)
+void run_end(struct run *run, uint64_t frame)
 {
 	struct json j;
 
@@ -198,15 +220,15 @@ void run_end(struct run *run, uint64_t seq)
 
 		run->taken[i] = end;
 		if (at < end) {
-			put_mark(run, seq, i == 0 ? RUN_STDOUT : RUN_STDERR, at, end - at, false);
-			seq = 0;
+			put_mark(run, frame, i == 0 ? RUN_STDOUT : RUN_STDERR, at, end - at, false);
+			frame = 0;
 		}
 	}
 	json_init(&j);
-	run_answer(run, &j, false);
+	run_answer(run, &j, 0);
 	/* Without its braces, as other events have it. */
 	if (!j.failed && j.len > 2)
-		run_event(run, seq, RUN_END, j.buf + 1, j.len - 2);
+		run_event(run, frame, RUN_END, j.buf + 1, j.len - 2);
 	json_done(&j);
 	run->ended = true;
 	run_tell(run);
@@ -217,14 +239,15 @@ void run_forget(struct run *run)
 	struct run_mark last = { 0 };
 	char *text = NULL;
 
-	if (run->nmarks > run->first)
-		last = run->marks[run->nmarks - 1];
-	if (last.event == RUN_END && run->ended)
+	for (size_t i = run->nmarks; i > run->first && last.event != RUN_END; i--)
+		last = run->marks[i - 1];
+	if (last.event == RUN_END)
 		text = malloc(last.n);
 	if (text != NULL)
 		(void)memcpy(text, buf_head(&run->other) + last.at, last.n);
 	for (unsigned int i = 0; i < 2; i++)
 		run->cut[i] = run->cut[i] || buf_len(&run->out[i]) > 0;
+	run->cut_other = run->cut_other || buf_len(&run->other) > last.n;
 	drop_all(run);
 	run->taken[0] = run->taken[1] = 0;
 	if (text != NULL && buf_put(&run->other, text, last.n) == 0) {
@@ -236,18 +259,22 @@ void run_forget(struct run *run)
 	count(run);
 }
 
-uint64_t run_behind(const struct run *run, size_t keep, size_t each)
+bool run_behind(const struct run *run, size_t keep, size_t each, uint64_t *ret_frame,
+		uint64_t *ret_seq)
 {
 	size_t sum = 0;
 
 	for (size_t i = run->nmarks; i > run->first; i--) {
 		const struct run_mark *m = &run->marks[i - 1];
 
-		if (sum >= keep && !m->open)
-			return m->seq;
+		if (sum >= keep && !m->open) {
+			*ret_frame = m->frame;
+			*ret_seq = m->seq;
+			return true;
+		}
 		sum += m->n + each;
 	}
-	return 0;
+	return false;
 }
 
 /* --- answers ---------------------------------------------------------------------------------------- */
@@ -284,19 +311,30 @@ void run_put_text(const struct run *run, struct json *j, const char *key, unsign
 	put_bytes(j, key, run->base64, n > 0 ? buf_head(&run->out[stream - 1]) + at : "", n);
 }
 
-void run_answer(const struct run *run, struct json *j, bool output)
+static void put_out(struct json *j, const char *key, const struct run *run, unsigned int stream)
+{
+	size_t n = buf_len(&run->out[stream - 1]), from = 0;
+
+	if (run->ops->text_from != NULL)
+		from = run->ops->text_from(run->arg, stream);
+	run_put_text(run, j, key, stream, from, n > from ? n - from : 0);
+}
+
+void run_answer(const struct run *run, struct json *j, unsigned int parts)
 {
 	json_open(j, NULL, '{');
 	run->ops->put(run->arg, j);
-	if (output) {
-		run_put_text(run, j, "stdout", 1, 0, buf_len(&run->out[0]));
-		run_put_text(run, j, "stderr", 2, 0, buf_len(&run->out[1]));
+	if ((parts & RUN_OUTPUT) != 0) {
+		put_out(j, "stdout", run, 1);
+		put_out(j, "stderr", run, 2);
 		if (run->ops->put_output != NULL)
-			run->ops->put_output(run->arg, j);
+			run->ops->put_output(run->arg, j, parts);
 	}
 	json_open(j, "truncated", '{');
 	json_bool(j, "stdout", run->cut[0]);
 	json_bool(j, "stderr", run->cut[1]);
+	if (run->ops->put_output != NULL)
+		json_bool(j, "results", run->cut_other);
 	json_close(j, '}');
 	json_close(j, '}');
 }

@@ -7,7 +7,9 @@
  * in one piece and every reader, and a reader is a place in the log and nothing more: a slow one costs no memory.
  * An event ends with a whole character; what is left of one begins the next event of its stream.
  *
- * Numbers are given by who writes, and grow. What a reader wants and is not held any more it is told as a gap. Readers
+ * Events are numbered without holes. Who writes says which frame of the box an event comes from; when frames are missing,
+ * because another gate had them, so are the numbers of their events: one for each frame, unless it is known better.
+ * What a reader wants and is not held any more it is told as a gap. Readers
  * hear of news at the end of the turn, so that many small writes become few sends, and whoever writes need not fear
  * what a reader does.
  */
@@ -31,12 +33,14 @@ enum run_event {
 enum {
 	RUN_ID = 27,
 	RUN_MARKS_MAX = 65536, /* events of a run; the older ones become a gap */
-	RUN_OTHER_MAX = 16 * 1024 * 1024,
+	RUN_OTHER_MAX = 32 * 1024 * 1024,
+	RUN_END_MAX = 2 * 1024 * 1024, /* there is always room for the last event */
 };
 
 struct run_mark {
 	uint64_t seq;
-	size_t at; /* its first byte, of all that its stream ever had */
+	uint64_t frame; /* up to here it takes */
+	size_t at;      /* its first byte, of all that its stream ever had */
 	uint32_t n, t_ms;
 	uint8_t event;
 	bool open; /* the last character of its stream has not come whole */
@@ -54,7 +58,9 @@ struct run_ops {
 	/* The members of the answer but those of its output. */
 	void (*put)(void *arg, struct json *j);
 	/* Members that are output besides stdout, stderr and truncated; may be NULL. */
-	void (*put_output)(void *arg, struct json *j);
+	void (*put_output)(void *arg, struct json *j, unsigned int parts);
+	/* How many bytes of stream 1 or 2 are not part of the answer any more; may be NULL. */
+	size_t (*text_from)(void *arg, unsigned int stream);
 	/* A client was given the answer, or all events; may be NULL. */
 	void (*told)(void *arg);
 	/* The last reader has left; may be NULL. */
@@ -77,9 +83,12 @@ struct run {
 	size_t counted;  /* towards `all` */
 	bool base64;
 	bool cut[2]; /* something of it is missing */
+	bool cut_other;
 	bool ended;
-	uint64_t seq;      /* of the last event */
-	uint64_t began_us; /* t_ms count from here */
+	uint64_t seq;                    /* of the last event */
+	uint64_t frame;                  /* the last one that was told */
+	uint64_t known_frame, known_seq; /* where the log of another gate was, at some moment */
+	uint64_t began_us;               /* t_ms count from here */
 	struct run_reader *readers;
 	bool telling, dead;
 	struct deferred tell, last;
@@ -110,20 +119,23 @@ void run_init(struct run *run, struct loop *loop, struct runs *all, const char *
 /* Let go of everything. No reader is left; fn is called when nobody can be looking any more. */
 void run_done(struct run *run, void (*fn)(void *arg), void *arg);
 
-/* Output: stream 1 or 2. seq 0: the next number. What is over the limit, or finds no memory, is marked as cut. */
-void run_output(struct run *run, uint64_t seq, unsigned int stream, const void *p, size_t n);
+/* Output: stream 1 or 2, of a frame; 0: of none. What is over the limit, or finds no memory, is marked as cut. */
+void run_output(struct run *run, uint64_t frame, unsigned int stream, const void *p, size_t n);
+/* A frame of which nobody is told anything. */
+void run_nothing(struct run *run, uint64_t frame);
 /* Another event: members of a JSON object, without its braces. */
-void run_event(struct run *run, uint64_t seq, enum run_event e, const char *members, size_t n);
-/* The last event. */
-void run_end(struct run *run, uint64_t seq);
+void run_event(struct run *run, uint64_t frame, enum run_event e, const char *members, size_t n);
+/* The last event, but for what comes late: that is part of the answer, too. */
+void run_end(struct run *run, uint64_t frame);
 /* Readers should look again. */
 void run_tell(struct run *run);
 /* Drop all that it printed and all events but the last: its answer then has no output. */
 void run_forget(struct run *run);
 
-/* The highest number after which at least `keep` bytes come, where an event counts its bytes and `each` more, and at
- * which no character is open; 0: none. Up to there init can let go of its frames: that much is lost with this gate. */
-uint64_t run_behind(const struct run *run, size_t keep, size_t each);
+/* The last event after which at least `keep` bytes come, where one counts its bytes and `each` more, and at which no
+ * character is open: its frame and number. Up to there init can let go of its frames: that much is lost with this gate. */
+bool run_behind(const struct run *run, size_t keep, size_t each, uint64_t *ret_frame,
+		uint64_t *ret_seq);
 /* Bytes held. */
 size_t run_bytes(const struct run *run);
 
@@ -133,8 +145,13 @@ const char *run_mark_bytes(const struct run *run, const struct run_mark *m);
 void run_put_text(const struct run *run, struct json *j, const char *key, unsigned int stream,
 		  size_t at, size_t n);
 
-/* The whole answer, or without its output. */
-void run_answer(const struct run *run, struct json *j, bool output);
+enum run_parts {
+	RUN_OUTPUT = 1u << 0,  /* what it printed, and what its kind calls output */
+	RUN_OUTPUTS = 1u << 1, /* of a cell: as nbformat has them, too */
+};
+
+/* The answer, with these parts. */
+void run_answer(const struct run *run, struct json *j, unsigned int parts);
 
 /* Follow from behind this number. */
 void run_attach(struct run *run, struct run_reader *rd, uint64_t after,
@@ -152,3 +169,12 @@ struct req;
 void run_stream(struct run *run, struct req *r, uint64_t after, void (*left)(void *arg), void *arg);
 /* The last event that a client has: Last-Event-ID, else ?after=, else 0. 0, or -1: answered. */
 int run_after(struct req *r, uint64_t *ret);
+
+/* --- run_wait.c --- */
+
+/* Answer a request with these parts of the answer (0: with 204 instead) when the run has ended, or, unless wait_us is 0,
+ * after that time. left() as above. */
+void run_wait(struct run *run, struct req *r, uint64_t wait_us, unsigned int parts,
+	      void (*left)(void *arg), void *arg);
+/* Answer now. */
+void run_reply(struct run *run, struct req *r, int status, unsigned int parts);

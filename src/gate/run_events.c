@@ -124,6 +124,10 @@ void run_stream(struct run *run, struct req *r, uint64_t after, void (*left)(voi
 {
 	struct sse *s;
 
+	if (r->via != NULL) {
+		r->via->follow(r, run, after, left, arg);
+		return;
+	}
 	if (run->ended && after >= run->seq) { /* a browser that gets this does not ask again */
 		req_reply(r, 204, NULL, "", 0);
 		return;
@@ -158,7 +162,9 @@ int run_after(struct req *r, uint64_t *ret)
 	const char *field = "Last-Event-ID";
 	char text[24];
 
-	*ret = 0;
+	*ret = r->via_after;
+	if (r->via != NULL)
+		return 0;
 	if (id.n == 0) {
 		id = req_query(r, "after");
 		field = "after";

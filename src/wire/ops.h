@@ -52,7 +52,7 @@ enum supervise_type {
 
 enum {
 	BOX_MOUNTS_MAX = 16,
-	BOX_RECORD_MAX = 4096,
+	BOX_RECORD_MAX = 12288,
 	BOX_AT_MAX = 256,
 	REFUSALS_MAX = 512, /* in one answer */
 	IMAGE_LABEL_MAX = 64,

@@ -476,8 +476,10 @@ static size_t box_record(uint8_t *buf, size_t size, unsigned int commands, uint6
 	msg_put_bytes(&m, hash, sizeof(hash));
 	msg_put_bytes(&m, "A\0b", 4);
 	msg_put_bytes(&m, "k\0v", 4);
+	msg_put_u8(&m, 0); /* kernels */
 	msg_put_u16(&m, (uint16_t)commands);
 	for (unsigned int i = 0; i < commands; i++) {
+		msg_put_u8(&m, 0);
 		msg_put_u64(&m, JOB + i);
 		msg_put_u64(&m, own_now_ms());
 		msg_put_u16(&m, 0);
@@ -547,7 +549,7 @@ static uint64_t acknowledged(int box, uint64_t id)
 
 TEST(adopted_boxes_hear_of_their_commands)
 {
-	const struct command *c;
+	const struct task *c;
 	int box;
 
 	gate_open();
@@ -560,7 +562,7 @@ TEST(adopted_boxes_hear_of_their_commands)
 	say_output(box, JOB + 1, 7, "seven");
 	say_refused(box, JOB + 2); /* it ended, and somebody had its answer */
 	turn();
-	c = g.aboxes->commands;
+	c = g.aboxes->tasks;
 	CHECK_EQ_INT(g.aboxes->running, 2);
 	CHECK_EQ_INT(c->run.seq, 3);
 	CHECK_MEM(buf_head(&c->run.out[0]), "two three", 9);
@@ -569,10 +571,10 @@ TEST(adopted_boxes_hear_of_their_commands)
 	CHECK_EQ_INT(acknowledged(box, JOB), 0); /* for the next gate */
 	say_exit(box, JOB);                      /* number 9: of what lies between nobody knows */
 	turn();
-	CHECK_EQ_INT(c->status, COMMAND_OK);
+	CHECK_EQ_INT(c->status, TASK_OK);
 	CHECK(c->run.ended && c->run.seq == 9 && c->held);
 	CHECK_EQ_INT(acknowledged(box, JOB), 0);
-	command_told(g.aboxes->commands);
+	task_told(g.aboxes->tasks);
 	turn();
 	CHECK_EQ_INT(acknowledged(box, JOB), 9);
 	CHECK(!c->held);

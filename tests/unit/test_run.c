@@ -48,6 +48,14 @@ static bool evict(void *arg)
 
 static const struct run_ops ops = { .put = put, .alone = on_alone };
 
+/* The frame up to which that much is behind; 0: none. */
+static uint64_t behind(size_t keep, size_t each)
+{
+	uint64_t frame, seq;
+
+	return run_behind(&run, keep, each, &frame, &seq) ? frame : 0;
+}
+
 static void stop_now(void *arg)
 {
 	(void)arg;
@@ -128,7 +136,7 @@ static void check_answer(const char *want)
 	struct json j;
 
 	json_init(&j);
-	run_answer(&run, &j, true);
+	run_answer(&run, &j, RUN_OUTPUT);
 	CHECK(!j.failed);
 	json_raw(&j, "", 1);
 	CHECK_STR(j.buf, want);
@@ -158,11 +166,39 @@ TEST(run_tells_events_in_order_and_answers_in_one_piece)
 			  "\"truncated\":{\"stdout\":false,\"stderr\":false}}\n");
 	check_answer("{\"status\":\"ok\",\"stdout\":\"onetwo\",\"stderr\":\"bad\","
 		     "\"truncated\":{\"stdout\":false,\"stderr\":false}}");
+	run_end(&run, 6);
+	CHECK_EQ_INT(run.seq, 5); /* once */
 	run_output(&run, 6, 1, "late", 4);
-	run_end(&run, 7);
-	CHECK_EQ_INT(run.seq, 5); /* nothing comes behind the end */
+	turn();
+	CHECK(strstr(a.text, "stdout 6 ") != NULL);
+	check_answer("{\"status\":\"ok\",\"stdout\":\"onetwolate\",\"stderr\":\"bad\","
+		     "\"truncated\":{\"stdout\":false,\"stderr\":false}}");
 	run_detach(&a.rd);
 	CHECK_EQ_INT(alone, 1);
+	done();
+}
+
+/* Frames that say nothing have no number; those that are missing have one each, unless it is known better. */
+TEST(run_numbers_events_and_not_frames)
+{
+	begin(100);
+	run_nothing(&run, 2);
+	run_output(&run, 3, 1, "x", 1);
+	run_nothing(&run, 4);
+	run_nothing(&run, 5);
+	run_output(&run, 6, 1, "y", 1);
+	follow(&a, 1);
+	turn();
+	CHECK_STR(a.text, "stdout 2 {\"command\":\"x\",\"seq\":2,\"t_ms\":0,\"data\":\"x\"}\n"
+			  "stdout 3 {\"command\":\"x\",\"seq\":3,\"t_ms\":0,\"data\":\"y\"}\n");
+	run_output(&run, 9, 1, "z", 1);
+	turn();
+	CHECK(strstr(a.text, "gap 5 ") != NULL && strstr(a.text, "\"from\":4,\"to\":5") != NULL);
+	run.known_frame = 20;
+	run.known_seq = 10;
+	run_output(&run, 21, 1, "a", 1);
+	CHECK_EQ_INT(run.seq, 11);
+	run_detach(&a.rd);
 	done();
 }
 
@@ -215,7 +251,7 @@ TEST(run_events_end_with_whole_characters)
 	begin(100);
 	follow(&a, 0);
 	run_output(&run, 2, 1, "a\xe2\x82", 3);
-	CHECK_EQ_INT(run_behind(&run, 0, 1), 1); /* what is open must come again with its rest */
+	CHECK_EQ_INT(behind(0, 1), 1); /* what is open must come again with its rest */
 	run_output(&run, 3, 2, "\xc3", 1);
 	run_output(&run, 4, 1, "\xac!", 2);
 	run_output(&run, 5, 1, "\xff", 1);
@@ -335,14 +371,14 @@ TEST(run_asks_for_room_and_goes_on_without)
 TEST(run_says_what_init_may_let_go_of)
 {
 	begin(1000);
-	CHECK_EQ_INT(run_behind(&run, 1, 0), 0);
+	CHECK_EQ_INT(behind(1, 0), 0);
 	for (uint64_t seq = 2; seq <= 11; seq++)
 		run_output(&run, seq, 1, "0123456789", 10);
-	CHECK_EQ_INT(run_behind(&run, 30, 0), 8);
-	CHECK_EQ_INT(run_behind(&run, 31, 0), 7);
-	CHECK_EQ_INT(run_behind(&run, 30, 5), 9);
-	CHECK_EQ_INT(run_behind(&run, 100, 0), 1);
-	CHECK_EQ_INT(run_behind(&run, 101, 0), 0);
+	CHECK_EQ_INT(behind(30, 0), 8);
+	CHECK_EQ_INT(behind(31, 0), 7);
+	CHECK_EQ_INT(behind(30, 5), 9);
+	CHECK_EQ_INT(behind(100, 0), 1);
+	CHECK_EQ_INT(behind(101, 0), 0);
 	done();
 }
 

@@ -1,0 +1,467 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "gate/kernels.h"
+
+#include "base/clock.h"
+#include "base/own.h"
+#include "gate/ci.h"
+#include "gate/pool.h"
+#include "wire/msg.h"
+
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+
+/* From its start to its first word: an import of everything, on a busy machine. */
+#define START_US (60 * US_PER_S)
+
+static const char *const deaths[] = { "", "crashed", "oom", "timeout", "exited", "cancelled" };
+_Static_assert(ARRAY_LEN(deaths) == DEATH_MAX, "a word for every end");
+
+static const char *const states[] = { "none", "starting", "idle", "busy", "ending" };
+
+const char *kernel_death_str(enum kernel_death d)
+{
+	return deaths[d];
+}
+
+const char *kernel_state_str(const struct kernel *k)
+{
+	return states[k->state];
+}
+
+bool kernel_name_ok(const char *name, size_t n)
+{
+	for (size_t i = 0; i < n; i++)
+		if (!(name[i] >= 'a' && name[i] <= 'z') && !(name[i] >= '0' && name[i] <= '9') &&
+		    name[i] != '-' && name[i] != '_')
+			return false;
+	return n > 0 && n < KERNEL_NAME;
+}
+
+struct kernel *kernel_named(const struct abox *a, const char *name, size_t n)
+{
+	struct kernel *k = a->kernels;
+
+	while (k != NULL && (strlen(k->name) != n || memcmp(k->name, name, n) != 0))
+		k = k->next;
+	return k;
+}
+
+struct kernel *kernel_new(struct abox *a, const char *name)
+{
+	struct kernel *k, **at = &a->kernels;
+	unsigned int n = 0;
+	uint8_t number = 1;
+
+	for (; *at != NULL; at = &(*at)->next, n++)
+		if ((*at)->number >= number)
+			number = (uint8_t)((*at)->number + 1);
+	k = n < BOX_KERNELS_MAX && number < UINT8_MAX ? calloc(1, sizeof(*k)) : NULL;
+	if (k == NULL)
+		return NULL;
+	k->a = a;
+	k->number = number;
+	(void)snprintf(k->name, sizeof(k->name), "%s", name);
+	*at = k;
+	return k;
+}
+
+static void kernel_free(void *arg)
+{
+	free(arg);
+}
+
+static void kernel_drop(struct kernel *k)
+{
+	struct kernel **at = &k->a->kernels;
+
+	while (*at != k)
+		at = &(*at)->next;
+	*at = k->next;
+	timer_clear(&k->a->g->loop, &k->late);
+	gjob_drop(&k->job);
+	loop_defer(&k->a->g->loop, &k->deferred, kernel_free, k);
+}
+
+/* --- who waits for its end ------------------------------------------------------------------------ */
+
+static void waiter_gone(struct req *r)
+{
+	struct kernel_waiter *w = r->work;
+
+	w->r = NULL;
+}
+
+void kernel_await(struct kernel *k, struct req *r)
+{
+	struct kernel_waiter *w = calloc(1, sizeof(*w));
+
+	if (w == NULL) {
+		own_refuse(r, OWN_NO_MEMORY, NULL, "out of memory");
+		return;
+	}
+	w->r = r;
+	w->next = k->waiters;
+	k->waiters = w;
+	r->work = w;
+	r->gone = waiter_gone;
+}
+
+static void answer_waiters(struct kernel *k)
+{
+	struct kernel_waiter *all = k->waiters, *w;
+
+	k->waiters = NULL;
+	while ((w = all) != NULL) {
+		struct req *r = w->r;
+
+		all = w->next;
+		free(w);
+		if (r != NULL) {
+			r->gone = NULL;
+			req_reply(r, 204, NULL, "", 0);
+		}
+	}
+}
+
+/* --- its end -------------------------------------------------------------------------------------- */
+
+static void cancel_queue(struct kernel *k, const char *why)
+{
+	while (k->queue != NULL)
+		cell_cancel(k->queue, why);
+}
+
+/* Its process is gone, and nobody runs in it any more. */
+static void ended(struct kernel *k)
+{
+	struct abox *a = k->a;
+	bool unwanted = k->unwanted, again = k->again;
+
+	timer_clear(&a->g->loop, &k->late);
+	k->state = KERNEL_NONE;
+	k->job_id = 0;
+	k->again = k->shunned = false;
+	if (unwanted)
+		cancel_queue(k, "the kernel was ended");
+	answer_waiters(k);
+	if (unwanted)
+		kernel_drop(k);
+	else if (again || k->queue != NULL)
+		kernel_turn(k);
+	(void)abox_save(a, NULL, NULL);
+}
+
+/* It never said what it is. */
+static void not_begun(struct kernel *k)
+{
+	char why[TASK_ERROR_TEXT];
+
+	log_line(&k->a->g->log, LOG_WARN, "kernel_failed", log_str("box", k->a->id),
+		 log_bool("warm", k->warm), log_str("said", k->said));
+	if (k->warm && !k->chilled) {
+		k->chilled = true;
+		k->again = true;
+	} else {
+		(void)snprintf(why, sizeof(why), "the kernel could not be started: %.100s",
+			       k->nsaid > 0 ? k->said : "it ended without a word");
+		cancel_queue(k, why);
+		k->again = false;
+	}
+	ended(k);
+}
+
+static void on_ended(void *arg, const struct job_exit *x, uint64_t number)
+{
+	struct kernel *k = arg;
+
+	gjob_ack(&k->job, number);
+	gjob_drop(&k->job);
+	if (k->running != NULL) { /* the keeper was asked what it died of */
+		k->gone = true;
+		return;
+	}
+	if (k->state == KERNEL_STARTING && !k->shunned) {
+		not_begun(k);
+		return;
+	}
+	if (!k->shunned && k->death == DEATH_NONE)
+		k->death = x->how == JOB_SIGNALED ? DEATH_CRASHED : DEATH_EXITED;
+	ended(k);
+}
+
+static void on_failed(void *arg, int error, const char *why)
+{
+	struct kernel *k = arg;
+
+	(void)snprintf(k->said, sizeof(k->said), "%s", why);
+	k->nsaid = strlen(k->said);
+	if (k->adopted && error == EALREADY) { /* it ended, and the last gate knew */
+		k->death = k->death == DEATH_NONE ? DEATH_CRASHED : k->death;
+		ended(k);
+	} else {
+		not_begun(k);
+	}
+}
+
+static void on_late(void *arg)
+{
+	struct kernel *k = arg;
+
+	(void)snprintf(k->said, sizeof(k->said), "it did not say a word in time");
+	k->nsaid = strlen(k->said);
+	gjob_signal(&k->job, SIGKILL, 0);
+}
+
+/* --- its beginning -------------------------------------------------------------------------------- */
+
+/* What a Python prints outside of cells is of interest when it fails. */
+static void on_output(void *arg, uint64_t number, unsigned int stream, const uint8_t *p, size_t n)
+{
+	struct kernel *k = arg;
+	size_t room = sizeof(k->said) - 1;
+
+	(void)stream;
+	/* The last words: a traceback ends with what matters. */
+	if (n > room) {
+		p += n - room;
+		n = room;
+	}
+	if (k->nsaid + n > room) {
+		(void)memmove(k->said, k->said + (k->nsaid + n - room), room - n);
+		k->nsaid = room - n;
+	}
+	(void)memcpy(k->said + k->nsaid, p, n);
+	k->nsaid += n;
+	k->said[k->nsaid] = '\0';
+	gjob_ack(&k->job, number);
+}
+
+/* What it is: from now on it takes cells. */
+static void on_message(void *arg, uint64_t number, unsigned int flags, const uint8_t *p, size_t n)
+{
+	struct kernel *k = arg;
+
+	(void)p;
+	(void)n;
+	gjob_ack(&k->job, number);
+	if ((flags & FRAME_MORE) != 0 || k->state != KERNEL_STARTING)
+		return;
+	timer_clear(&k->a->g->loop, &k->late);
+	k->state = KERNEL_IDLE;
+	kernel_turn(k);
+	(void)abox_save(k->a, NULL, NULL);
+}
+
+static const struct gjob_ops job_ops = {
+	.output = on_output, .message = on_message, .ended = on_ended, .failed = on_failed
+};
+
+static void put_env(struct json *j, const struct abox *a)
+{
+	const char *key, *value;
+	size_t at = 0;
+
+	json_open(j, "env", '{');
+	for (const char *const *e = ci_environment(); *e != NULL; e++) {
+		const char *is = strchr(*e, '=');
+		char name[64];
+
+		(void)snprintf(name, sizeof(name), "%.*s", (int)(is - *e), *e);
+		json_str(j, name, is + 1);
+	}
+	while (texts_next(&a->env, &at, &key, &value))
+		json_str(j, key, value); /* a later one wins */
+	json_close(j, '}');
+}
+
+static int go(struct kernel *k)
+{
+	struct json j;
+	int r;
+
+	json_init(&j);
+	json_open(&j, NULL, '{');
+	put_env(&j, k->a);
+	json_str(&j, "cwd", "/workspace");
+	json_bool(&j, "history", true);
+	json_bool(&j, "sync", true);
+	json_close(&j, '}');
+	r = j.failed ? -ENOMEM : gjob_go(&k->job, 0, 0, j.buf, j.len);
+	json_done(&j);
+	return r;
+}
+
+static void start(struct kernel *k)
+{
+	struct abox *a = k->a;
+	int r = 0;
+
+	k->state = KERNEL_STARTING;
+	k->nsaid = 0;
+	k->said[0] = '\0';
+	k->adopted = false;
+	if (a->has_pooled && !k->chilled) {
+		a->has_pooled = false;
+		k->warm = true;
+		gjob_give(&a->pooled, &k->job, &job_ops, k);
+	} else {
+		k->warm = a->box->info.image != 0 && !k->chilled;
+		r = kernel_job_start(a->box, &k->job, 0, k->warm, &job_ops, k);
+	}
+	k->job_id = r == 0 ? k->job.id : 0;
+	k->started_ms = own_now_ms();
+	if (r == 0)
+		r = go(k);
+	if (r < 0) {
+		gjob_drop(&k->job);
+		(void)snprintf(k->said, sizeof(k->said), "no memory");
+		k->nsaid = strlen(k->said);
+		k->chilled = true; /* once is enough */
+		not_begun(k);
+		return;
+	}
+	(void)timer_set(&a->g->loop, &k->late, a->g->loop.now_us + START_US, on_late, k);
+	(void)abox_save(a, NULL, NULL);
+}
+
+void kernel_turn(struct kernel *k)
+{
+	if (k->a->state != ABOX_READY || k->a->box == NULL)
+		return;
+	if (k->gone && k->running == NULL) {
+		k->gone = false;
+		ended(k);
+		return;
+	}
+	if (k->state == KERNEL_NONE)
+		start(k);
+	while (k->state == KERNEL_IDLE && k->queue != NULL) {
+		struct cell *c = k->queue;
+
+		k->queue = c->next;
+		if (k->queue == NULL)
+			k->last = NULL;
+		c->next = NULL;
+		k->nqueued--;
+		k->running = c;
+		k->state = KERNEL_BUSY;
+		c->restarted = k->death;
+		k->death = DEATH_NONE;
+		if (cell_send(c) < 0)
+			task_finish(&c->t, TASK_CRASHED);
+	}
+}
+
+void kernel_kill(struct kernel *k, enum kernel_death why)
+{
+	if (k->state == KERNEL_NONE)
+		return;
+	if (why != DEATH_NONE)
+		k->death = why;
+	gjob_signal(&k->job, SIGKILL, 0);
+}
+
+void kernel_end(struct kernel *k, bool again)
+{
+	k->again = again;
+	k->unwanted = !again;
+	cancel_queue(k, again ? "the kernel was restarted" : "the kernel was ended");
+	if (k->state == KERNEL_NONE) {
+		ended(k);
+		return;
+	}
+	k->shunned = true;
+	k->death = DEATH_NONE;
+	kernel_kill(k, DEATH_NONE);
+	(void)abox_save(k->a, NULL, NULL);
+}
+
+void kernels_end(struct abox *a)
+{
+	while (a->kernels != NULL) {
+		struct kernel *k = a->kernels;
+
+		cancel_queue(k, "the box has ended");
+		answer_waiters(k);
+		kernel_drop(k);
+	}
+}
+
+/* --- another gate --------------------------------------------------------------------------------- */
+
+void kernels_save(const struct abox *a, struct msg_out *m)
+{
+	uint8_t n = 0;
+
+	for (const struct kernel *k = a->kernels; k != NULL; k = k->next)
+		n++;
+	msg_put_u8(m, n);
+	for (const struct kernel *k = a->kernels; k != NULL; k = k->next) {
+		msg_put_str(m, k->name);
+		msg_put_u8(m, k->number);
+		msg_put_u8(m, (uint8_t)k->state);
+		msg_put_u8(m, (uint8_t)k->death);
+		msg_put_u8(m, (uint8_t)((k->warm ? 1u : 0) | (k->chilled ? 2u : 0) |
+					(k->again ? 4u : 0) | (k->unwanted ? 8u : 0) |
+					(k->shunned ? 16u : 0)));
+		msg_put_u64(m, k->job_id);
+		msg_put_u64(m, k->started_ms);
+		msg_put_u64(m, (uint64_t)k->count);
+	}
+}
+
+int kernels_load(struct abox *a, struct msg_in *in)
+{
+	for (unsigned int n = msg_get_u8(in); n > 0; n--) {
+		char name[KERNEL_NAME];
+		struct kernel *k;
+		unsigned int flags;
+
+		(void)msg_get_str(in, name, sizeof(name));
+		k = in->failed ? NULL : kernel_new(a, name);
+		if (k == NULL)
+			return -EPROTO;
+		k->number = msg_get_u8(in);
+		k->state = (enum kernel_state)msg_get_u8(in);
+		k->death = (enum kernel_death)msg_get_u8(in);
+		flags = msg_get_u8(in);
+		k->warm = (flags & 1) != 0;
+		k->chilled = (flags & 2) != 0;
+		k->again = (flags & 4) != 0;
+		k->unwanted = (flags & 8) != 0;
+		k->shunned = (flags & 16) != 0;
+		k->job_id = msg_get_u64(in);
+		k->started_ms = msg_get_u64(in);
+		k->count = (int64_t)msg_get_u64(in);
+		k->adopted = true;
+		if (in->failed || k->state > KERNEL_DYING || k->death >= DEATH_MAX)
+			return -EPROTO;
+	}
+	return 0;
+}
+
+/* As tasks_adopt() does it: nothing is run that init does not know. One that was just starting may not have heard GO. */
+void kernels_adopt(struct abox *a)
+{
+	static const char *const argv[] = { "/nonexistent", NULL };
+	static const char *const envp[] = { NULL };
+	struct job_spec spec = { .kind = JOB_EXEC, .cwd = "/", .argv = argv, .envp = envp };
+
+	for (struct kernel *k = a->kernels, *next; k != NULL; k = next) {
+		next = k->next;
+		if (k->job_id == 0) {
+			k->state = KERNEL_NONE;
+			continue;
+		}
+		if (gjob_start(a->box, &k->job, k->job_id, &spec, &job_ops, k) < 0) {
+			ended(k);
+			continue;
+		}
+		k->job.adopted = true;
+		if (k->state == KERNEL_STARTING)
+			(void)go(k);
+		if (k->state == KERNEL_BUSY && k->running == NULL)
+			k->state = KERNEL_IDLE;
+	}
+}

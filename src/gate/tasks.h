@@ -1,0 +1,153 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * A task of a box: something that runs as a job of its init, and the log of what it says. Commands and cells are tasks.
+ *
+ * Events are numbered as init's frames come, so that the next gate goes on with the same numbers. The rule for
+ * acknowledging frames: while a task runs, init is left with all that it said, up to a part of the box's memory, and
+ * when it has ended, with all of that and its EXIT until a client has had the answer, or BOX_UNHEARD_MAX others wait
+ * behind it. So whatever a client has not had survives a gate, up to that much; what is older is a gap, and marked as
+ * truncated in the answer.
+ */
+#pragma once
+
+#include "gate/boxes.h"
+
+enum task_status {
+	TASK_RUNNING,
+	TASK_OK,
+	TASK_ERROR,
+	TASK_TIMEOUT,
+	TASK_INTERRUPTED,
+	TASK_OOM,
+	TASK_CRASHED,
+	TASK_CANCELLED,
+	TASK_QUEUED, /* a cell that waits for its kernel */
+	TASK_STATUS_MAX
+};
+
+enum task_flags {
+	TASK_BASE64 = 1u << 0,
+	TASK_STDIN = 1u << 1,   /* takes input */
+	TASK_FEEDING = 1u << 2, /* not all that was given at its start was sent */
+	TASK_CANCEL = 1u << 3,  /* we ended it */
+	TASK_SIGINT = 1u << 4,  /* we interrupted it: its client left, or asked for it */
+	TASK_STREAM = 1u << 5,  /* how it was asked for */
+	TASK_DETACH = 1u << 6,
+	TASK_ON_LEAVE = 1u << 7, /* a client that leaves interrupts it */
+	TASK_OUTPUTS = 1u << 8,  /* of a cell: its answer has nbformat's outputs, too */
+	TASK_WAITS = 1u << 9,    /* of a cell: it has not begun */
+	TASK_OVER = 1u << 10,    /* in records: it has ended */
+	TASK_ACKED = 1u << 11,   /* in records: something of it was acknowledged */
+};
+
+enum { TASK_ERROR_TEXT = 160, TASK_SUMMARY = 160 };
+
+struct task;
+
+/* How commands and cells differ. */
+struct task_kind {
+	const char *name; /* under which events have the id */
+	enum operation operation;
+	/* Members of the answer but id, status, figures and times. */
+	void (*put)(const struct task *t, struct json *j);
+	/* Output besides stdout and stderr; may be NULL. */
+	void (*put_output)(const struct task *t, struct json *j, unsigned int parts);
+	/* How much of what it printed is not part of the answer any more; may be NULL. */
+	size_t (*text_from)(const struct task *t, unsigned int stream);
+	/* How it ended, by its exit. */
+	enum task_status (*status)(const struct task *t, bool oom);
+	/* What its job tells; task_on_…() or around them. */
+	const struct gjob_ops *job;
+	/* What a record calls it: 0 a command, or 1 and more a cell of that kernel. */
+	uint8_t (*save)(const struct task *t);
+	/* SIGINT, because its client left. */
+	void (*interrupt)(struct task *t);
+	/* The gate that sent its input died over it. */
+	void (*cut)(struct task *t);
+	/* Its end was told to the log; may be NULL. */
+	void (*finished)(struct task *t);
+	/* Nobody can ask for it any more: its box does not know it; may be NULL. */
+	void (*release)(struct task *t);
+	void (*free)(struct task *t);
+};
+
+struct task {
+	struct run run;
+	const struct task_kind *kind;
+	struct gate *g;
+	struct abox *a; /* NULL: its box has ended; it stays for its readers */
+	struct task *prev, *next;
+	struct gjob job;
+	uint64_t job_id;
+	enum task_status status;
+	unsigned int flags;
+	struct job_exit exit;
+	bool has_exit;
+	bool told;                    /* a client had the answer */
+	bool held;                    /* init has its end, and was not told to let go */
+	bool adopted;                 /* the gate before this one started it */
+	bool released;                /* it stays for its readers only */
+	uint64_t number;              /* of its EXIT */
+	size_t unacked;               /* bytes of frames, about */
+	bool small_window, held_back; /* it spills: see cell_spill.c */
+	bool partly; /* a message has begun and is not whole: no time to acknowledge anything */
+	uint64_t acked_frame, acked_seq; /* what was acknowledged while it ran */
+	struct buf input;
+	bool input_end;
+	uint64_t started_ms, ended_ms;
+	struct idem_key idem;        /* cut short, see task_key() */
+	char error[TASK_ERROR_TEXT]; /* ours */
+	char summary[TASK_SUMMARY];  /* what it is, for lists */
+	struct timer grace, late;
+};
+
+/* A key as a record has room for: the beginnings of its hashes. */
+void task_key(struct idem_key *k);
+/* Into the list of its box; t is zeroed memory of the caller's, and freed by its kind. */
+void task_init(struct task *t, const struct task_kind *kind, struct abox *a, unsigned int flags);
+/* Its id, and the first event. */
+void task_begin(struct task *t);
+/* It is late when init does not keep to this time. */
+void task_expect(struct task *t, uint64_t timeout_us);
+/* It has ended like this. */
+void task_finish(struct task *t, enum task_status status);
+/* Nobody can ask for it any more; who follows it may read to the end. */
+void task_release(struct task *t);
+/* Input: 0, -ENOBUFS: the program does not read. */
+int task_feed(struct task *t, const void *p, size_t n, bool end);
+/* Frames of its job. Owners with more to hear call these from their own ops. */
+void task_on_output(void *arg, uint64_t number, unsigned int stream, const uint8_t *p, size_t n);
+void task_on_want(void *arg);
+void task_on_ended(void *arg, const struct job_exit *x, uint64_t number);
+void task_on_failed(void *arg, int error, const char *why);
+/* A frame of n bytes was taken in: acknowledge what is enough. */
+void task_took(struct task *t, uint64_t number, size_t n);
+/* Frames that the last gate acknowledged were in its memory. */
+void task_note_missing(struct task *t, uint64_t number);
+/* A client of it has left before its end. */
+void task_left(void *arg);
+const char *task_status_str(enum task_status s);
+/* Its log as it is told, without its output. */
+void task_put(void *arg, struct json *j);
+/* A client had its answer. */
+void task_told(void *arg);
+/* How many of a kind have not ended. */
+unsigned int tasks_running(const struct abox *a, const struct task_kind *kind);
+/* The task of this kind that the path names; NULL: answered. */
+struct task *task_find(struct req *r, const struct task_kind *kind);
+
+/* --- calls that are the same for all kinds (tasks_calls.c) --- */
+
+/* Whether its time may be that long: 0, or -1: answered. ms < 0: not said, 0: null. */
+int task_take_timeout(struct req *r, bool set, int64_t ms, uint64_t *ret_us);
+/* stream, detach, output_encoding, on_disconnect. 0, or -1: answered. */
+int task_take_flags(struct req *r, bool stream, bool detach, const char *encoding,
+		    const char *on_disconnect, unsigned int *flags);
+/* How the one who starts it wants to hear of it. */
+void task_follow(struct task *t, struct req *r);
+/* The same request again: 0, or -1: answered, or follows. */
+int task_repeat(struct req *r, struct abox *a, const struct task_kind *kind,
+		const struct idem_key *k);
+void task_list(struct req *r, const struct task_kind *kind, const char *key);
+void task_get(struct req *r, const struct task_kind *kind);
+void task_events(struct req *r, const struct task_kind *kind);
