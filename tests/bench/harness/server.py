@@ -22,7 +22,7 @@ import time
 from . import launch
 
 HERE = pathlib.Path(__file__).resolve().parent
-LOAD_SOURCE = HERE.parent / "load.c"
+LOAD_SOURCES = sorted(HERE.parent.glob("*.c"))
 START_S, STOP_S, REQUEST_S, LOAD_S = 20, 30, 120, 180
 LISTENING = re.compile(rb"listening on http://127\.0\.0\.1:([0-9]+)\n")
 # The rest is what sanitizers and coverage need to be told.
@@ -257,14 +257,14 @@ def load_client(ctx):
     """Where the client in C is; compiled when it is asked for first."""
     if "load" not in ctx.found:
         program = ctx.temp / "load"
-        command = ["cc", "-std=c17", "-D_GNU_SOURCE", "-O3", "-o", str(program), str(LOAD_SOURCE)]
+        command = ["cc", "-std=c17", "-D_GNU_SOURCE", "-O3", "-o", str(program), *map(str, LOAD_SOURCES)]
         try:
             done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
             why = done.stderr.strip()[:200] if done.returncode else None
         except OSError as e:
             why = str(e)
         if why:
-            raise DoesNotWork(f"load.c cannot be compiled: {why}")
+            raise DoesNotWork(f"the client cannot be compiled: {why}")
         ctx.found["load"] = str(program)
     return ctx.found["load"]
 
