@@ -88,9 +88,9 @@ check: build ## Format the C code, then lint everything
 	@tools/deps check
 	@tools/lint --fix
 
-bench: build ## Measure, beside other sandboxes: build/bench/
+bench: build ## Measure, beside other sandboxes: build/bench/ (ARGS='--quick --only P1,P9')
 	@tools/deps run bench
-	@tests/bench/run
+	@tests/bench/run $(ARGS)
 
 docs: build ## Build HTML and the man page into build/docs, and check links and spelling
 	@tools/deps docs check

@@ -8,7 +8,6 @@ import typing
 
 from . import kinds, server_kinds
 from .peers import PEERS, Work
-from .server import NO_POOL
 
 MIB = 1 << 20
 FLOOD_BYTES = 256 * MIB
@@ -44,12 +43,14 @@ class Case:
 
 CASES = [
     Case("one shot", "print", kinds.latency, PRINT,
-         ("python3", "python3 -I -S", "bwrap", "crun", "runc", "runsc", "glovebox",
-          f"glovebox serve, {NO_POOL}"),
+         ("python3", "python3 -I -S", "bwrap", "crun", "runc", "runsc", "docker run", "glovebox",
+          "glovebox serve, pool hit", "glovebox serve, pool miss", "glovebox serve, cold",
+          "GET /health by the same client"),
          "`print(1)` from nothing to the end of everything, ms; over HTTP: to the end of the answer",
          options={"times": 2}, promise="P1"),
     Case("one shot", "numpy-pandas", kinds.latency, HEAVY,
-         ("python3", "bwrap", "crun", "runc", "runsc", "glovebox", f"glovebox serve --ci-memory 1G, {NO_POOL}"),
+         ("python3", "bwrap", "crun", "runc", "runsc", "docker run", "glovebox", "glovebox serve, pool hit",
+          "glovebox serve, pool miss", "glovebox serve, cold"),
          "the same with `import numpy, pandas`, ms", needs=("numpy", "pandas"), promise="P2"),
     Case("shell", "true", kinds.latency, TRUE,
          ("bash", "sh", "bwrap", "crun", "runc", "runsc", "glovebox"),
@@ -65,8 +66,11 @@ CASES = [
     Case("memory", "idle", kinds.memory, IDLE,
          ("bwrap", "crun", "runc", "runsc", "glovebox --stdin"),
          "processes of one idle box, KiB", options={"ready": b"ready\n"}),
-    Case("server", "sustained", server_kinds.sustained, PRINT, ("python3", f"glovebox serve, {NO_POOL}"),
+    Case("server", "sustained", server_kinds.sustained, PRINT, ("python3", "glovebox serve, lean image"),
          "fresh one-shots over 4 connections, teardown included, per second; python3 looped on all cores",
+         options={"connections": 4}, promise="P6"),
+    Case("server", "sustained-full", server_kinds.sustained, HEAVY, ("python3", "glovebox serve, full image"),
+         "the same with `import numpy, pandas`, which is sent to the full image", needs=("numpy", "pandas"),
          options={"connections": 4}, promise="P6"),
     Case("server", "files-tmpfs", server_kinds.transfer, None, ("cp", "glovebox serve, file limits raised"),
          "a file up and down, state directory in /dev/shm, GB/s",

@@ -10,7 +10,7 @@ import os
 import random
 
 from . import launch
-from .server import DoesNotWork
+from .server import NOT_THERE, DoesNotWork, NotThere
 from .stats import summary
 
 # A peer whose first runs all fail does not work here; it is not asked fifty times.
@@ -73,6 +73,9 @@ def company(case, ctx, figure, unit, work=None):
                 continue
             try:
                 tallies.append(Tally(peer, peer.open(ctx, work or case.work)))
+            except NotThere as e:
+                ctx.warn(f"{case.group} / {case.name}: {peer.name}: NOT THERE: {e}")
+                absent.append(absent_row(peer, f"{NOT_THERE}: {e}", figure, unit))
             except DoesNotWork as e:
                 ctx.warn(f"{case.group} / {case.name}: {peer.name}: {e}")
                 absent.append(absent_row(peer, f"does not work here: {e}", figure, unit))
@@ -105,21 +108,21 @@ def interleaved(case, ctx, tallies, rounds):
 
 
 def latency(case, ctx):
-    with company(case, ctx, "end to end", "ms") as (tallies, absent):
-        gone = {}
+    figure = case.options.get("figure", "end to end")
+    with company(case, ctx, figure, "ms") as (tallies, absent):
+        parts = {tally.peer.name: {} for tally in tallies}
         for counted, tally in interleaved(case, ctx, tallies, ctx.runs * case.options.get("times", 1)):
             run = tally.opened.once()
             if counted and run.error:
                 tally.bad(run.error)
             elif counted:
                 tally.good(run.ns / 1e6)
-                if run.gone_ns is not None:
-                    gone.setdefault(tally.peer.name, []).append(run.gone_ns / 1e6)
+                for part, ns in run.parts.items():
+                    parts[tally.peer.name].setdefault(part, []).append(ns / 1e6)
         rows = []
         for tally in tallies:
-            rows.append(row(tally, "end to end", "ms"))
-            if tally.peer.name in gone:
-                rows.append(row(tally, "until the box is gone", "ms", gone[tally.peer.name]))
+            rows.append(row(tally, getattr(tally.opened, "figure", figure), "ms"))
+            rows += [row(tally, part, "ms", samples) for part, samples in parts[tally.peer.name].items()]
         return rows + absent
 
 

@@ -38,19 +38,20 @@ class Run:
     ns: int
     error: str | None = None
     out: bytes = b""
-    gone_ns: int | None = None  # when everything had ended, where that is later
+    parts: dict = dataclasses.field(default_factory=dict)  # further figures of this run: name to nanoseconds
 
 
 @dataclasses.dataclass
 class Command:
     """stages: one argument list, or several joined by pipes. "{id}" in an argument is replaced by a fresh name.
-    cleanup: run after a failure, untimed. expect: what the last stage must print; None: its stdout is
-    /dev/null."""
+    cleanup: run after a failure, untimed; at_last: when nobody runs it any more. expect: what the last stage must
+    print; None: its stdout is /dev/null."""
 
     stages: list
     expect: bytes | None = None
     cleanup: list | None = None
     capture: bool = False
+    at_last: list | None = None
 
 
 # --- inside a launcher --------------------------------------------------------------------------------------

@@ -18,6 +18,7 @@ from .cases import CASES
 from .kinds import Skipped
 from .peers import PYTHON
 from .promises import add_promises
+from .server import NOT_THERE
 
 ROOT = pathlib.Path(__file__).resolve().parents[3]
 RUNS, RUNS_QUICK = 50, 10
@@ -70,7 +71,7 @@ def parse(doc, argv):
     parser = argparse.ArgumentParser(prog="tests/bench/run", description=doc,
                                      formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--quick", action="store_true", help=f"{RUNS_QUICK} runs instead of {RUNS}")
-    parser.add_argument("--only", action="append", default=[], metavar="NAME",
+    parser.add_argument("--only", action="append", default=[], metavar="NAME,…",
                         help="only cases whose group or name contains this, or of this promise (P1, P2, …)")
     parser.add_argument("--runs", type=int, metavar="N", help=f"runs of each figure [{RUNS}]")
     parser.add_argument("--list", action="store_true", help="name the cases and their peers, measure nothing")
@@ -79,6 +80,7 @@ def parse(doc, argv):
     options = parser.parse_args(argv)
     if options.runs is not None and options.runs < 1:
         parser.error("--runs needs a number above 0")
+    options.only = [name for text in options.only for name in text.split(",") if name]
     options.runs = options.runs or (RUNS_QUICK if options.quick else RUNS)
     # Fewer than 30 runs say little about the tail, whichever option asked for that.
     options.quick = options.quick or options.runs < 30
@@ -115,7 +117,9 @@ def measure(case, ctx):
     start = time.monotonic()
     entry["load_before"] = machine.load()
     try:
-        entry["rows"] = case.kind(case, ctx)
+        # The first peer comes first, even when it could not take part: it is what the others are compared with.
+        order = [peer.name for peer in case.members()]
+        entry["rows"] = sorted(case.kind(case, ctx), key=lambda row: order.index(row["peer"]))
     except Skipped as e:
         entry["skipped"] = str(e)
         ctx.warn(f"{case.group} / {case.name}: SKIPPED: {e}")
@@ -155,7 +159,13 @@ def write(results, folder):
 
 def glovebox_failures(results):
     return sum(row["failures"] > 0 or row["status"] != "measured" for case in results["cases"] for row in case["rows"]
-               if row["peer"].startswith("glovebox"))
+               if row["peer"].startswith("glovebox") and not row["status"].startswith(NOT_THERE))
+
+
+def not_there(results):
+    """What this build does not have, and so could not be measured."""
+    return [f"{case['group']} / {case['name']}: {row['peer']}: {row['status']}" for case in results["cases"]
+            for row in case["rows"] if row["status"].startswith(NOT_THERE)]
 
 
 def main(doc, argv=None):
@@ -224,6 +234,8 @@ def bench(options, cases, ctx):
     ctx.say(f"{results['took_s']:.0f} s; wrote {ctx.shown(str(options.out))}: {' '.join(written)}")
     if results["interrupted"]:
         return 130
+    for text in not_there(results):
+        ctx.say(f"!! NOT MEASURED: {text}")
     failed = glovebox_failures(results)
     if failed:
         ctx.say(f"GLOVEBOX FAILED in {failed} figures: see table.md")

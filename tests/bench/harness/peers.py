@@ -6,16 +6,21 @@ returns something with `once()`, `shown` (how it was called, for the report) and
 commands, and servers, whose class is in server.py.
 """
 import dataclasses
+import io
 import json
 import os
 import pathlib
 import shlex
+import subprocess
+import tarfile
 import typing
 
 from . import launch, server
 
 PYTHON = "/usr/bin/python3"
 BASH = "/bin/bash"
+DOCKER = next((path for path in ("/usr/bin/docker", "/usr/local/bin/docker") if os.access(path, os.X_OK)),
+              "/usr/bin/docker")
 
 # What the OCI runtimes and bwrap show of the host, as Glovebox does (policy/root.tbl).
 SHOWN = ["/usr", "/etc/alternatives", "/etc/ld.so.cache", "/etc/ssl", "/etc/python3", "/etc/python3.11",
@@ -46,6 +51,8 @@ class Opened:
         return self.launcher.call(launch.once, self.command)
 
     def close(self):
+        if self.command.at_last:
+            self.launcher.call(launch.clean, self.command.at_last)
         self.launcher.close()
 
 
@@ -58,6 +65,7 @@ class CommandPeer:
     version: tuple = ("--version",)
     root: bool = False
     prepare: typing.Callable = lambda ctx: None
+    absent: typing.Callable = lambda path: None  # a further reason why it cannot take part
 
     def path(self, ctx):
         return str(ctx.glovebox) if self.program == "glovebox" else self.program
@@ -67,7 +75,7 @@ class CommandPeer:
             return "not installed"
         if self.root and os.geteuid() != 0:
             return "needs root"
-        return None
+        return self.absent(self.path(ctx))
 
     def open(self, ctx, work):
         command = self.command(self, ctx, work)
@@ -229,6 +237,57 @@ def hide_unified(ctx):
     return None
 
 
+# --- docker -------------------------------------------------------------------------------------------------
+
+
+def no_engine(path):
+    """The client alone is of no use."""
+    try:
+        done = subprocess.run([path, "info", "--format", "{{.ServerVersion}}"], stdin=subprocess.DEVNULL,
+                              capture_output=True, timeout=10, check=False)
+    except (OSError, subprocess.TimeoutExpired) as e:
+        return f"docker: {e.__class__.__name__}"
+    return "no engine runs" if done.returncode or not done.stdout.strip() else None
+
+
+def empty_image(peer, ctx):
+    """An image with nothing but links and places for mounts: what it shows comes from the host, as for the others."""
+    name = f"gb-bench-{os.getpid()}"
+    archive = io.BytesIO()
+    with tarfile.open(fileobj=archive, mode="w") as tar:
+        for path in [*(path for path in SHOWN if os.path.isdir(path)), "/tmp", "/workspace"]:
+            entry = tarfile.TarInfo(path.lstrip("/"))
+            entry.type, entry.mode = tarfile.DIRTYPE, 0o755
+            tar.addfile(entry)
+        for link in LINKS:
+            entry = tarfile.TarInfo(link.lstrip("/"))
+            entry.type, entry.linkname = tarfile.SYMTYPE, f"usr{link}"
+            tar.addfile(entry)
+    try:
+        done = subprocess.run([peer.program, "import", "-", name], input=archive.getvalue(), capture_output=True,
+                              timeout=60, check=False)
+    except (OSError, subprocess.TimeoutExpired) as e:
+        raise server.DoesNotWork(f"docker import: {e}") from None
+    if done.returncode:
+        raise server.DoesNotWork(f"docker import: {done.stderr.decode(errors='replace').strip()[:200]}")
+    return name
+
+
+def docker(peer, ctx, work):
+    image = empty_image(peer, ctx)
+    argv = [peer.program, "run", "--rm", "--name", "{id}", "--network", "none", "--read-only", "--user", "65532:65532",
+            "--cap-drop", "ALL", "--security-opt", "no-new-privileges", "--memory", "1g", "--pids-limit", "256",
+            "--cpus", "2", "--tmpfs", "/tmp", "--tmpfs", "/workspace", "--workdir", "/workspace"]
+    for path in SHOWN:
+        if os.path.exists(path):
+            argv += ["--volume", f"{path}:{path}:ro"]
+    for name, value in launch.ENVIRONMENT.items():
+        argv += ["--env", f"{name}={value}"]
+    return launch.Command([[*argv, image, *work.argv()]], work.expect,
+                          cleanup=[peer.program, "rm", "--force", "{id}"],
+                          at_last=[peer.program, "rmi", "--force", image])
+
+
 # --- the table ----------------------------------------------------------------------------------------------
 
 NAMESPACES = "namespaces, no limits, no seccomp"
@@ -252,6 +311,8 @@ _ROWS = [
     CommandPeer("runc",           "/usr/sbin/runc",    RUNTIME,                          oci(), root=True),
     CommandPeer("runsc",          "/usr/bin/runsc",    "a kernel in user space, no limits",
                 oci(runsc_options), root=True),
+    CommandPeer("docker run",     DOCKER,              "namespaces, cgroup limits, Docker's seccomp filter",
+                docker, absent=no_engine),
     CommandPeer("glovebox",       "glovebox",          "all layers of `glovebox doctor`", glovebox()),
     CommandPeer("glovebox --json", "glovebox",         "all layers of `glovebox doctor`", glovebox("--json")),
     CommandPeer("python3 | cat",  PYTHON,              "nothing",                        to_cat(bare())),
@@ -259,8 +320,12 @@ _ROWS = [
     CommandPeer("glovebox --output-limit 0", "glovebox", "all layers of `glovebox doctor`",
                 glovebox("--output-limit", "0")),
     CommandPeer("glovebox --stdin", "glovebox",        "all layers of `glovebox doctor`", glovebox("--stdin")),
-    server.ServerPeer(f"glovebox serve, {server.NO_POOL}"),
-    server.ServerPeer(f"glovebox serve --ci-memory 1G, {server.NO_POOL}", options=WIDE, fields=LONG),
+    server.ServerPeer("glovebox serve, pool hit", options=("--pool-size", "8"), outcome="hit"),
+    server.ServerPeer("glovebox serve, pool miss", options=("--pool-size", "0"), outcome="miss"),
+    server.ServerPeer("glovebox serve, cold", options=("--warm=false", *WIDE), fields=LONG),
+    server.ServerPeer("glovebox serve, lean image", options=("--pool-size", "8")),
+    server.ServerPeer("glovebox serve, full image", options=("--pool-size", "8")),
+    server.HealthPeer("GET /health by the same client", "nothing: what client, connection and gate cost"),
     server.ServerPeer("glovebox serve, output limit off", options=FLOODED, fields=LONG),
     server.ServerPeer("glovebox serve, file limits raised", options=STORING),
     server.ServerPeer("glovebox serve"),

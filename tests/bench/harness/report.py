@@ -19,8 +19,7 @@ WORDS = ("peer", "figure", "unit", "version", "keeps in", "step", "what", "promi
 
 
 def met_text(promise):
-    word = {True: "yes", False: "**no**", None: "–"}[promise["met"]]
-    return f"{word} ({promise['note']})" if promise["note"] else word
+    return {True: "yes", False: "**no**", None: "–"}[promise["met"]]
 
 
 def table(head, rows):

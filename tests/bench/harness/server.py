@@ -2,8 +2,9 @@
 """A running `glovebox serve`, and what asks it: by hand for one request at a time, by load.c for many or large ones.
 
 A server is started when a peer is opened and stopped by SIGTERM when it is closed; it has a state directory of its
-own, and its log goes to a file there. Memory is read from /proc/PID/status: what a process occupies (VmRSS), and the
-most it ever did (VmHWM).
+own, and its log goes to a file there. It is at rest when it has no more boxes than when it was idle, and its pools are full
+again: that is waited for between runs. Memory is read from /proc/PID/status: what a process occupies (VmRSS), and
+the most it ever did (VmHWM).
 """
 import ctypes
 import dataclasses
@@ -23,19 +24,25 @@ from . import launch
 
 HERE = pathlib.Path(__file__).resolve().parent
 LOAD_SOURCES = sorted(HERE.parent.glob("*.c"))
-START_S, STOP_S, REQUEST_S, LOAD_S = 20, 30, 120, 180
+START_S, SETTLE_S, REST_S, STOP_S, REQUEST_S, LOAD_S = 20, 60, 20, 60, 120, 180
 LISTENING = re.compile(rb"listening on http://127\.0\.0\.1:([0-9]+)\n")
 # The rest is what sanitizers and coverage need to be told.
 ENVIRONMENT = {"PATH": "/usr/sbin:/usr/bin:/sbin:/bin", **{
     name: value for name, value in os.environ.items()
     if name.startswith(("ASAN_", "UBSAN_", "LSAN_", "GCOV_", "LLVM_"))}}
-NO_POOL = "no warm pool yet"
+POOL = re.compile(rb'^glovebox_\w*pool_(?:boxes|taken_total)\{[^}]*(?:state|outcome)="(\w+)"[^}]*\} ([0-9]+)$', re.M)
+IMAGE = re.compile(rb"^glovebox_images\{[^}]*\} ([0-9]+)$", re.M)
+NOT_THERE = "not there"
 # Beside the boxes, a keeper has these two children.
 SERVANTS = 2
 
 
 class DoesNotWork(Exception):
     """Why a peer cannot take part after all."""
+
+
+class NotThere(DoesNotWork):
+    """What this build of Glovebox does not have (yet). It is said aloud, and is no failure."""
 
 
 # --- processes ----------------------------------------------------------------------------------------------
@@ -82,17 +89,18 @@ def boxes(keeper):
     return max(0, len(children) - SERVANTS)
 
 
-def await_no_box(keeper, seconds=START_S):
-    deadline = time.monotonic() + seconds
-    while boxes(keeper) and time.monotonic() < deadline:
-        time.sleep(0.0002)
-
-
 def memory_kib(pid, field="VmRSS"):
     for line in pathlib.Path(f"/proc/{pid}/status").read_text().splitlines():
         if line.startswith(f"{field}:"):
             return int(line.split()[1])
     raise OSError(f"no {field} of process {pid}")
+
+
+def available_memory():
+    for line in pathlib.Path("/proc/meminfo").read_text().splitlines():
+        if line.startswith("MemAvailable:"):
+            return int(line.split()[1]) * 1024
+    return 0
 
 
 def mb(kib):
@@ -102,6 +110,24 @@ def mb(kib):
 def end_with_parent():
     """A harness that is killed leaves no server behind."""
     ctypes.CDLL(None).prctl(launch.PR_SET_PDEATHSIG, signal.SIGTERM, 0, 0, 0)
+
+
+def has_option(ctx, name):
+    """Whether `glovebox serve` knows this option."""
+    if "options" not in ctx.found:
+        done = subprocess.run([ctx.glovebox, "serve", "--help"], capture_output=True, text=True, timeout=10, check=False)
+        ctx.found["options"] = set(re.findall(r"^  (--[a-z-]+)", done.stdout, re.M))
+    return name in ctx.found["options"]
+
+
+@dataclasses.dataclass(frozen=True)
+class Rest:
+    """A server that is idle: how many boxes it has then, and how many of them wait in its pools."""
+
+    port: int
+    keeper: int
+    boxes: int
+    waiting: int
 
 
 class Server:
@@ -128,11 +154,28 @@ class Server:
             if status != 200:
                 raise DoesNotWork(f"the server makes no boxes: {self.last_words()}")
             self.pids = roles(self.process.pid)
-            await_no_box(self.pids["keeper"])
+            self.settle()
         except (DoesNotWork, OSError, ValueError, KeyError) as e:
             self.stop()
             raise e if isinstance(e, DoesNotWork) else DoesNotWork(f"the server does not answer: {e}") from e
         self.base_kib = {role: memory_kib(pid) for role, pid in self.pids.items()}
+
+    def settle(self):
+        """Wait until nothing goes on any more: that is its rest from now on."""
+        connection, same, before = connect(self.port), 0, None
+        end = time.monotonic() + SETTLE_S
+        while same < 5 and time.monotonic() < end:
+            pools, number = pools_now(connection), boxes(self.pids["keeper"])
+            # A one-shot pool that is full makes nothing; a box that ends is a child until it is gone.
+            same = same + 1 if pools["making"] == 0 and (pools["waiting"], number) == before else 0
+            before = pools["waiting"], number
+            time.sleep(0.02)
+        connection.close()
+        self.rest = Rest(self.port, self.pids["keeper"], number, pools["waiting"])
+
+    def await_rest(self):
+        with connect(self.port) as connection:
+            await_rest(self.rest, connection)
 
     def last_words(self):
         lines = self.log.read_text(errors="replace").strip().splitlines()
@@ -197,26 +240,88 @@ def wrong_answer(status, body, expect):
     return None
 
 
-_connection = None
+def pools_of(text):
+    """What /metrics says of all pools together: boxes that wait, that are being made; hits, misses so far."""
+    found = dict.fromkeys(("waiting", "making", "hit", "miss"), 0)
+    for name, value in POOL.findall(text):
+        found[name.decode()] = found.get(name.decode(), 0) + int(value)
+    return found
+
+
+def pools_now(connection):
+    return pools_of(exchange(connection, request("GET", "/metrics"))[1])
+
+
+def await_rest(rest, connection):
+    """What the pools say when the server is at rest again; also when it is not within REST_S."""
+    end = time.monotonic() + REST_S
+    while True:
+        if boxes(rest.keeper) <= rest.boxes or time.monotonic() > end:
+            pools = pools_now(connection)
+            if pools["waiting"] >= rest.waiting or time.monotonic() > end:
+                return pools
+        time.sleep(0.0005)
+
+
+def await_warm(connection):
+    """Until there is every image, and the pools are full."""
+    end = time.monotonic() + START_S
+    while True:
+        text = exchange(connection, request("GET", "/metrics"))[1]
+        images, pools = IMAGE.findall(text), pools_of(text)
+        if images and b"0" not in images and pools["waiting"] > 0 and pools["making"] == 0:
+            return
+        if time.monotonic() > end:
+            raise OSError("the pools do not fill")
+        time.sleep(0.002)
+
+
+class Asker:
+    """Lives in a launcher, with two connections that stay open: one is timed, the other asks about the pools."""
+
+    def __init__(self, port):
+        self.connection, self.watch = connect(port), connect(port)
+        self.before = pools_now(self.watch)
+
+    def after(self, rest, outcome):
+        """Wait for rest. What is wrong about where the box came from, or None."""
+        before, self.before = self.before, await_rest(rest, self.watch)
+        if outcome is None or self.before[outcome] == before[outcome] + 1:
+            return None
+        return f"no pool {outcome}: {before} became {self.before}"
+
+
+_asker = None
 
 
 def keep_connection(port):
-    global _connection
-    _connection = connect(port)
+    global _asker
+    _asker = Asker(port)
 
 
-def ask(data, expect, keeper):
+def ask(data, expect, rest, outcome):
     """One timed execution, from the first byte of the request to the last of the answer. The box ends afterwards:
     that is waited for, so that the next peer does not pay for it, and has a time of its own."""
     start = time.perf_counter_ns()
     try:
-        status, body = exchange(_connection, data)
+        status, body = exchange(_asker.connection, data)
+        ns = time.perf_counter_ns() - start
+        came = _asker.after(rest, outcome)
+    except OSError as e:
+        return launch.Run(time.perf_counter_ns() - start, f"no answer: {e}")
+    rested = "until the box is gone" + (" and the pool is full" if rest.waiting else "")
+    return launch.Run(ns, wrong_answer(status, body, expect) or came, parts={rested: time.perf_counter_ns() - start})
+
+
+def ask_small(data, expect):
+    """One timed request that needs no box."""
+    start = time.perf_counter_ns()
+    try:
+        status, body = exchange(_asker.connection, data)
     except OSError as e:
         return launch.Run(time.perf_counter_ns() - start, f"no answer: {e}")
     ns = time.perf_counter_ns() - start
-    await_no_box(keeper)
-    gone = time.perf_counter_ns() - start
-    return launch.Run(ns, wrong_answer(status, body, expect), gone_ns=gone)
+    return launch.Run(ns, None if status == 200 and expect in body else f"status {status}: {body[:150]}")
 
 
 def start_once(argv, data, expect):
@@ -235,9 +340,10 @@ def start_once(argv, data, expect):
         status, body = exchange(connection, data)
         figures["answered_ns"] = time.perf_counter_ns() - start
         error = wrong_answer(status, body, expect)
+        await_warm(connection)
+        figures["warm_ns"] = time.perf_counter_ns() - start
         connection.close()
         pids = roles(pid)
-        await_no_box(pids["keeper"])
         figures["kib"] = {role: memory_kib(one) for role, one in pids.items()}
     except (OSError, KeyError, ValueError) as e:
         error = f"{e.__class__.__name__}: {e}"
@@ -282,6 +388,13 @@ def load(ctx, *words):
     return json.loads(first), rest
 
 
+def small_requests(ctx, port, milliseconds):
+    """Times of GET /health, one after the other by the client in C: (ns, failed, error)."""
+    data = request_file(ctx, request("GET", "/health"))
+    figures, _ = load(ctx, "rate", port, data, '"status":"ok"', 1, milliseconds, 1)
+    return figures["ns"], figures["failed"], figures["error"]
+
+
 def request_file(ctx, data):
     path = ctx.folder("request") / "bytes"
     path.write_bytes(data)
@@ -293,12 +406,15 @@ def request_file(ctx, data):
 
 @dataclasses.dataclass(frozen=True)
 class ServerPeer:
-    """`glovebox serve` with these options; `fields` go into every execution beside the code."""
+    """`glovebox serve` with these options; `fields` go into every execution beside the code. `outcome`: where its boxes must
+    come from, "hit" or "miss" of a pool. `needs`: options without which it cannot take part."""
 
     name: str
     holds: str = "all layers of `glovebox doctor`"
     options: tuple = ()
     fields: dict = dataclasses.field(default_factory=dict)
+    outcome: str | None = None
+    needs: tuple = ()
     program: str = "glovebox"
     version: tuple = ("--version",)
 
@@ -308,7 +424,10 @@ class ServerPeer:
     def missing(self, ctx):
         if not os.access(ctx.glovebox, os.X_OK):
             return "not installed"
-        return None if (ctx.glovebox.parent / "glovebox-gate").exists() else "glovebox-gate is not beside it"
+        if not (ctx.glovebox.parent / "glovebox-gate").exists():
+            return "glovebox-gate is not beside it"
+        lacks = [name for name in self.needs if not has_option(ctx, name)]
+        return f"{NOT_THERE}: serve has no {', '.join(lacks)}" if lacks else None
 
     def open(self, ctx, work):
         return OpenedServer(self, ctx, work)
@@ -317,8 +436,26 @@ class ServerPeer:
         return request("POST", path, {"code": code, **self.fields})
 
 
+class OneShots:
+    """once() is one execution by a running server, on a connection that stays open."""
+
+    def __init__(self, peer, running, work):
+        self.server, self.outcome, self.expect = running, peer.outcome, work.expect
+        self.data = peer.execute(work.text)
+        fields = json.dumps({"code": work.text, **peer.fields}, ensure_ascii=False)
+        self.shown = f"POST /v1/execute {fields if len(fields) < 100 else '…'}"
+        self.launcher = launch.Launcher()
+        self.launcher.call(keep_connection, running.port)
+
+    def once(self):
+        return self.launcher.call(ask, self.data, self.expect, self.server.rest, self.outcome)
+
+    def close(self):
+        self.launcher.close()
+
+
 class OpenedServer:
-    """once() is one execution on a connection that stays open."""
+    """once() is one execution, where the work is a program."""
 
     def __init__(self, peer, ctx, work):
         self.peer, self.ctx, self.work = peer, ctx, work
@@ -327,16 +464,13 @@ class OpenedServer:
             state = work.folder / "state"
             state.mkdir(mode=0o755)
         self.server = Server(ctx, peer.options, state)
-        self.launcher, self.shown = None, self.server.shown
+        self.shots, self.shown = None, self.server.shown
         if getattr(work, "language", None) == "python":
-            self.data = peer.execute(work.text)
-            fields = json.dumps({"code": work.text, **peer.fields}, ensure_ascii=False)
-            self.shown += f", POST /v1/execute {fields if len(fields) < 100 else '…'}"
-            self.launcher = launch.Launcher()
-            self.launcher.call(keep_connection, self.server.port)
+            self.shots = OneShots(peer, self.server, work)
+            self.shown += f", {self.shots.shown}"
 
     def once(self):
-        return self.launcher.call(ask, self.data, self.work.expect, self.server.pids["keeper"])
+        return self.shots.once()
 
     def load(self, verb, *words):
         return load(self.ctx, verb, self.server.port, *words)
@@ -349,8 +483,8 @@ class OpenedServer:
             connection.close()
 
     def close(self):
-        if self.launcher:
-            self.launcher.close()
+        if self.shots:
+            self.shots.close()
         self.server.stop()
 
     # A file there and back, as Copy has it.
@@ -366,6 +500,33 @@ class OpenedServer:
 
     def forget(self):
         self.ask("DELETE", f"/v1/files/{self.file}")
+
+
+class HealthPeer(ServerPeer):
+    """What client, connection and gate cost by themselves: GET /health, asked as executions are."""
+
+    def open(self, ctx, work):
+        return OpenedHealth(self, ctx)
+
+
+class OpenedHealth:
+    figure = "GET /health"
+
+    def __init__(self, peer, ctx):
+        self.ctx, self.server = ctx, Server(ctx, peer.options)
+        self.shown = f"{self.server.shown}, GET /health"
+        self.launcher = launch.Launcher()
+        self.launcher.call(keep_connection, self.server.port)
+
+    def once(self):
+        return self.launcher.call(ask_small, request("GET", "/health"), b'"status":"ok"')
+
+    def cells(self, milliseconds):
+        return small_requests(self.ctx, self.server.port, milliseconds)
+
+    def close(self):
+        self.launcher.close()
+        self.server.stop()
 
 
 class StartingPeer(ServerPeer):
@@ -450,6 +611,8 @@ class CopyPeer:
 class OpenedAnswers:
     """The other half of load.c: answers every request with the same bytes."""
 
+    figure = "GET /health"
+
     def __init__(self, ctx):
         self.ctx, self.shown = ctx, "load answer"
         self.process = subprocess.Popen([load_client(ctx), "answer"], stdin=subprocess.PIPE, stdout=subprocess.PIPE)
@@ -457,6 +620,9 @@ class OpenedAnswers:
 
     def load(self, verb, *words):
         return load(self.ctx, verb, self.port, *words)
+
+    def cells(self, milliseconds):
+        return small_requests(self.ctx, self.port, milliseconds)
 
     def close(self):
         self.process.stdin.close()

@@ -11,7 +11,7 @@ import time
 from . import launch, server
 from .kinds import RATE_SLICE_S, Skipped, company, interleaved, row
 
-KIB, MIB, GIB = 1 << 10, 1 << 20, 1 << 30
+MIB, GIB = 1 << 20, 1 << 30
 # What takes seconds per run is not run fifty times.
 LARGE_RUNS, LARGE_RUNS_QUICK = 5, 2
 SUSTAINED_S, SUSTAINED_S_QUICK = 20, 2
@@ -38,7 +38,8 @@ def attempt(tally, function, *args):
 
 def sustained(case, ctx):
     """The server without a pause, as it would be used; commands in slices of a second, half of them before it and
-    half after it. What is counted are answers per second; the server's last second includes the end of the last box."""
+    half after it. What is counted are answers per second; the server's last second includes the end of the last box, and
+    filling the pool again."""
     seconds = SUSTAINED_S_QUICK if ctx.quick else SUSTAINED_S
     workers = len(os.sched_getaffinity(0))
     figure = f"rate over {seconds} s"
@@ -80,13 +81,13 @@ def one_slice(tally, crew, times):
 
 def flood_of_requests(tally, case, ctx, seconds, times):
     opened = tally.opened
-    data = server.request_file(ctx, opened.data)
+    data = server.request_file(ctx, opened.shots.data)
     expect = f'"stdout":{json.dumps(case.work.expect.decode())}'
     done = attempt(tally, opened.load, "rate", data, expect, case.options["connections"], 1000, seconds)
     if done is None:
         return
     figures, answered = done[0], time.monotonic()
-    server.await_no_box(opened.server.pids["keeper"])
+    opened.server.await_rest()
     teardown = time.monotonic() - answered
     for _ in range(figures["failed"]):
         tally.bad(figures["error"])
@@ -106,20 +107,13 @@ def place_of(case, ctx, size):
     except OSError as e:
         raise Skipped(f"{parent}: {e.strerror}") from None
     if case.options["on"] == "tmpfs":
-        free = min(free, available_memory())
+        free = min(free, server.available_memory())
     if free < 4 * size:
         raise Skipped(f"{ctx.shown(str(parent))} has no room for four times {size_text(size)}")
     try:
         return pathlib.Path(tempfile.mkdtemp(prefix="gb-bench-", dir=parent))
     except OSError as e:
         raise Skipped(f"{parent}: {e.strerror}") from None
-
-
-def available_memory():
-    for line in pathlib.Path("/proc/meminfo").read_text().splitlines():
-        if line.startswith("MemAvailable:"):
-            return int(line.split()[1]) * KIB
-    return 0
 
 
 def write_source(path, size):
@@ -218,7 +212,7 @@ def one_flood(tally, data, case, size):
             raise OSError(run.error)
         return run.ns
     figures, _ = tally.opened.load("flood", data, case.options["character"])
-    server.await_no_box(tally.opened.server.pids["keeper"])
+    tally.opened.server.await_rest()
     if figures["bytes"] != size:
         raise OSError(f"{figures['bytes']} bytes of {size} came through")
     return figures["ns"]
@@ -233,7 +227,7 @@ def starts(case, ctx):
     with company(case, ctx, "to 'listening on'", "ms") as (tallies, absent):
         rows = list(absent)
         for tally in tallies:
-            times, kib = {"listening_ns": [], "answered_ns": []}, {}
+            times, kib = {"listening_ns": [], "answered_ns": [], "warm_ns": []}, {}
             for counted, _ in interleaved(case, ctx, [tally], STARTS_QUICK if ctx.quick else STARTS):
                 figures, error = tally.opened.once()
                 if error:
@@ -246,6 +240,7 @@ def starts(case, ctx):
                         kib.setdefault(role, []).append(server.mb(value))
             rows += [row(tally, "to 'listening on'", "ms", times["listening_ns"]),
                      row(tally, "to the first answer of /v1/execute", "ms", times["answered_ns"]),
+                     row(tally, "to full pools of every image", "ms", times["warm_ns"]),
                      row(tally, "idle: gate and keeper, RSS", "MB",
                          [a + b for a, b in zip(kib.get("gate", []), kib.get("keeper", []))])]
             rows += [row(tally, f"idle: {'supervisor' if role == 'serve' else role} alone, RSS", "MB", values)
