@@ -88,7 +88,7 @@ check: build ## Format the C code, then lint everything
 	@tools/deps check
 	@tools/lint --fix
 
-bench: build ## Measure, beside other sandboxes: build/bench/ (ARGS='--quick --only P1,P9')
+bench: build ## Measure, beside other sandboxes: build/bench/ (ARGS='--quick --only P1,P3')
 	@tools/deps run bench
 	@tests/bench/run $(ARGS)
 

@@ -43,3 +43,7 @@ bool parse_answer(const char *p, size_t n, struct answer *a);
 void print_text(const char *text);
 /* "name": [numbers] */
 void print_list(const char *name, const uint64_t *v, size_t n);
+
+/* Verbs; the arguments follow the verb. See load.c. */
+int do_sessions(char **arg);
+int do_socket(char **arg);

@@ -3,12 +3,14 @@
  * The client of the benchmark, in C so that it is not what is measured. Compiled by the harness when it runs.
  *
  *   load rate PORT REQUEST EXPECT CONNECTIONS SLICE_MS SLICES   one request over and over, keep-alive
+ *   load sessions PORT CREATE CELL EXPECT TOTAL AT_ONCE END     new sessions, each to its first result
+ *   load socket PORT PATH MESSAGE END EXPECT MS                 a message over and over, on one WebSocket
  *   load up PORT FILE                                           a file to POST /v1/files, by sendfile
  *   load down PORT PATH BYTES [FILE]                            an answer, discarded; with FILE compared
  *   load flood PORT REQUEST CHARACTER                           a stream of events; counts that character
  *   load answer                                                 a server that answers without looking
  *
- * REQUEST is a file with the bytes of a request. The first line of output is JSON; for `up` the body
+ * REQUEST, CREATE, CELL and MESSAGE are files with the bytes to send. The first line of output is JSON; for `up` the body
  * of the answer follows. What is not as expected ends with a message and status 1.
  */
 #include "client.h"
@@ -379,6 +381,10 @@ int main(int argc, char **argv)
 	(void)signal(SIGPIPE, SIG_IGN);
 	if (strcmp(verb, "rate") == 0 && argc == 8)
 		return do_rate(argv + 2);
+	if (strcmp(verb, "sessions") == 0 && argc == 9)
+		return do_sessions(argv + 2);
+	if (strcmp(verb, "socket") == 0 && argc == 8)
+		return do_socket(argv + 2);
 	if (strcmp(verb, "up") == 0 && argc == 4)
 		return do_up(argv + 2);
 	if (strcmp(verb, "down") == 0 && (argc == 5 || argc == 6))
@@ -387,5 +393,5 @@ int main(int argc, char **argv)
 		return do_flood(argv + 2);
 	if (strcmp(verb, "answer") == 0 && argc == 2)
 		return do_answer();
-	die("load rate | up | down | flood | answer: see the top of load.c");
+	die("load rate | sessions | socket | up | down | flood | answer: see the top of load.c");
 }

@@ -13,7 +13,7 @@ import pytest
 HERE = pathlib.Path(__file__).resolve().parent
 sys.path.insert(0, str(HERE))
 
-from harness import cases, kinds, launch, main, peers, promises, report, server, stats  # noqa: E402
+from harness import cases, kinds, launch, main, peers, promises, report, server, session_kinds, stats  # noqa: E402
 
 FIGURES = {"runs", "failures", "p50", "p95", "p99", "min", "mean"}
 
@@ -197,6 +197,7 @@ def promised(case_id, value, base=None, figure="end to end", unit="ms", peer="gl
     ("P1", 6, 14, "end to end", True), ("P1", 7, 14, "end to end", True), ("P1", 6, 10, "end to end", False),
     ("P1", 8, 20, "end to end", False), ("P1", None, 14, "end to end", None), ("P1", 6, None, "end to end", None),
     ("P11", 50000, None, "GET /health", True), ("P11", 9999, None, "GET /v1/files, 10 files", False),
+    ("P13", 1.5, None, "grown: P1, 1 to 1000 live", True), ("P13", 1.6, None, "grown: P1, 1 to 1000 live", False),
 ])
 def test_promise_is_kept_by_both_of_its_limits(case_id, value, base, figure, met):
     assert promised(case_id, value, base, figure)["met"] is met
@@ -204,6 +205,7 @@ def test_promise_is_kept_by_both_of_its_limits(case_id, value, base, figure, met
 
 @pytest.mark.parametrize("case_id, figure, ends_of_names", [
     ("P1", "end to end", {"pool hit": 2, "pool miss": 7}),
+    ("P5", "wall of 100 at once", {"session pool 8": 600, "session pool 100": 100}),
     ("P6", "rate over 20 s", {"lean image": 400, "full image": 220}),
 ])
 def test_promise_depends_on_where_the_box_comes_from(case_id, figure, ends_of_names):
@@ -257,8 +259,24 @@ def test_client_counts_what_is_answered(ctx):
         opened.close()
 
 
+def test_client_knows_a_session_from_another_answer(ctx):
+    opened = server.AnswersPeer().open(ctx, None)
+    try:
+        create, cell = (server.request_file(ctx, data) for data in (b"GET / HTTP/1.1\r\n\r\n", b"GET /{id}\r\n\r\n"))
+        figures, _ = opened.load("sessions", create, cell, "", 3, 2, "delete")
+        assert (figures["count"], figures["failed"], figures["ns"]) == (0, 3, [])
+        assert figures["error"].startswith("new session: 200: ")
+        with pytest.raises(OSError, match="{id}"):
+            opened.load("sessions", create, create, "", 1, 1, "keep")
+        with pytest.raises(OSError, match="200: "):
+            opened.load("socket", "/", create, "end", "", 10)
+    finally:
+        opened.close()
+
+
 def test_client_refuses_bad_use(ctx):
-    for words in ([], ["rate"], ["rate", "x", "/dev/null", "", "1", "1", "1"], ["flood", "1"]):
+    for words in ([], ["rate"], ["rate", "x", "/dev/null", "", "1", "1", "1"], ["flood", "1"], ["sessions", "1"],
+                  ["socket", "1"]):
         with pytest.raises(OSError):
             server.load(ctx, *words)
 
@@ -299,17 +317,6 @@ def test_a_run_that_came_from_elsewhere_is_no_good(ctx, options, outcome, other)
         finally:
             opened.close()
         assert run.error is None if wanted == outcome else f"no pool {wanted}" in run.error
-
-
-@pytest.mark.parametrize("text, found", [
-    (b'glovebox_pool_boxes{state="waiting"} 8\nglovebox_pool_boxes{state="making"} 1\n', (8, 1, 0)),
-    (b'glovebox_pool_boxes{pool="a",state="waiting"} 8\nglovebox_session_pool_boxes{state="waiting"} 3\n', (11, 0, 0)),
-    (b'glovebox_pool_taken_total{outcome="hit"} 5\nglovebox_pool_taken_total{outcome="miss"} 2\n', (0, 0, 5)),
-    (b'# TYPE glovebox_pool_boxes gauge\nglovebox_pool_made_total 9\n', (0, 0, 0)),
-])
-def test_pools_are_read_from_metrics(text, found):
-    pools = server.pools_of(text)
-    assert (pools["waiting"], pools["making"], pools["hit"]) == found
 
 
 def test_server_that_does_not_start_is_a_row(ctx):
@@ -373,6 +380,75 @@ def test_server_is_measured_beside_others(server_run):
     assert {name: peer for name, peer in first.items() if name in expected} == {
         name: peer for name, peer in expected.items() if name in first}
     assert results["glovebox_gate_sha256"]
+
+
+# --- sessions ------------------------------------------------------------------------------------------------
+
+# Figures of each case (how they begin), for every peer that is a server.
+SESSION_ROWS = [
+    ("first-cell", "P3", ["new session", "of which POST"]),
+    ("hot-cell", "P4", ["hot cell"]),
+    ("burst", "P5", ["wall of", "wall /", "one session", "p99 / p50"]),
+    ("memory", "P7", ["memory per session", "of which keeper", "of which gate"]),
+    ("growth", "P13", ["P1", "P2", "P3", "P4 hot cell, HTTP", "P5", "P6", "grown: P1", "grown: P6"]),
+]
+
+
+@pytest.fixture(scope="module")
+def session_run(glovebox, tmp_path_factory):
+    out = tmp_path_factory.mktemp("bench")
+    done = bench("--quick", "--only", "sessions", "--runs", "1", "--out", out, timeout=280)
+    assert done.returncode == 0, done.stderr
+    return json.loads((out / "results.json").read_text()), done.stderr
+
+
+@needs_root
+@pytest.mark.parametrize("name, case_id, figures", SESSION_ROWS, ids=[row[0] for row in SESSION_ROWS])
+def test_session_row(session_run, name, case_id, figures):
+    """What a build does not have is said aloud and is no failure; what it has is measured without one."""
+    results, said = session_run
+    (case,) = [case for case in results["cases"] if case["name"] == name]
+    rows = [row for row in case["rows"] if row["peer"].startswith("glovebox serve")]
+    assert rows and cases.PEERS[case["rows"][0]["peer"]].name == next(c for c in cases.CASES if c.name == name).peers[0]
+    for peer in {row["peer"] for row in rows}:
+        own = [row for row in rows if row["peer"] == peer]
+        if own[0]["status"].startswith(server.NOT_THERE):
+            assert len(own) == 1 and f"NOT MEASURED: sessions / {name}: {peer}: {own[0]['status']}" in said
+            continue
+        for row in own:
+            assert row["status"] == "measured" and row["failures"] == 0 and row["p50"] is not None, row
+        for figure in figures:
+            assert any(row["figure"].startswith(figure) for row in own), figure
+        if not peer.endswith("session pool miss"):
+            assert any(row["promise"] and row["promise"]["id"] == case_id for row in own)
+
+
+@pytest.mark.parametrize("unit, samples, grown", [("ms", ([2, 2, 2], [3, 3, 3]), 1.5), ("1/s", ([300], [200]), 1.5)])
+def test_growth_above_one_is_worse(unit, samples, grown):
+    points = {("series", unit): [(1, samples[0], []), (10, [], ["oops"]), (1000, samples[1], [])]}
+    peer = FakePeer("glovebox serve")
+    rows = session_kinds.curve_rows(kinds.Tally(peer, peer), points)
+    assert [row.get("live") for row in rows] == [1, 10, 1000, None]
+    assert rows[1]["failures"] == 1 and rows[1]["status"].startswith("does not work here")
+    assert rows[3]["figure"] == "grown: series, 1 to 1000 live" and rows[3]["p50"] == pytest.approx(grown)
+
+
+def test_burst_figures():
+    part = {"wall": [], "each": [], "one": [], "ratio": []}
+    session_kinds.add_burst(part, {"wall_ns": 30e6, "ns": [2e6, 1e6, 3e6]}, 3)
+    assert (part["wall"], part["each"], part["one"]) == ([30], [10], [1, 2, 3])
+    assert part["ratio"] == [pytest.approx(2.98 / 2)]
+
+
+@pytest.mark.parametrize("text, found", [
+    (b'glovebox_pool_boxes{state="waiting"} 8\nglovebox_pool_boxes{state="making"} 1\n', (8, 1, 0)),
+    (b'glovebox_pool_boxes{pool="a",state="waiting"} 8\nglovebox_session_pool_boxes{state="waiting"} 3\n', (11, 0, 0)),
+    (b'glovebox_pool_taken_total{outcome="hit"} 5\nglovebox_pool_taken_total{outcome="miss"} 2\n', (0, 0, 5)),
+    (b'# TYPE glovebox_pool_boxes gauge\nglovebox_pool_made_total 9\n', (0, 0, 0)),
+])
+def test_pools_are_read_from_metrics(text, found):
+    pools = server.pools_of(text)
+    assert (pools["waiting"], pools["making"], pools["hit"]) == found
 
 
 # --- the report ----------------------------------------------------------------------------------------------
@@ -463,7 +539,7 @@ def test_help_and_list():
 
 
 @pytest.mark.parametrize("only, names", [
-    (["P1"], {"print"}), (["P1", "P9"], {"print", "flood"}), (["shell", "plan"], {"true", "steps"}),
+    (["P1"], {"print"}), (["P1", "P13"], {"print", "growth"}), (["burst", "plan"], {"burst", "steps"}),
 ])
 def test_only_names_cases_and_promises(only, names):
     options, _ = main.parse("", ["--only", ",".join(only)])

@@ -6,7 +6,7 @@ The first peer of a row is the one the others are compared with. `promise` names
 import dataclasses
 import typing
 
-from . import kinds, server_kinds
+from . import kinds, server_kinds, session_kinds
 from .peers import PEERS, Work
 
 MIB = 1 << 20
@@ -15,6 +15,7 @@ FLOOD_BYTES = 256 * MIB
 PRINT = Work("python", "print(1)", b"1\n")
 HEAVY = Work("python", "import numpy, pandas; print(1)", b"1\n")
 TRUE = Work("shell", "true", b"")
+ASSIGN = Work("python", "x = 1", b"")
 
 
 def flood_of(size):
@@ -66,6 +67,25 @@ CASES = [
     Case("memory", "idle", kinds.memory, IDLE,
          ("bwrap", "crun", "runc", "runsc", "glovebox --stdin"),
          "processes of one idle box, KiB", options={"ready": b"ready\n"}),
+    Case("sessions", "first-cell", kinds.latency, PRINT,
+         ("ipykernel", "glovebox serve, session pool hit", "glovebox serve, session pool miss",
+          "GET /health by the same client"),
+         "a new session to the result of its first cell, `print(1)`, ms", options={"figure": "new session to first result"},
+         promise="P3"),
+    Case("sessions", "hot-cell", session_kinds.hot, ASSIGN,
+         ("ipykernel", "glovebox serve, HTTP keep-alive", "glovebox serve, WebSocket", "GET /health by the same client",
+          "answers without looking"),
+         "`x = 1` in a session that is there, one after the other, ms", options={"figure": "hot cell"}, promise="P4"),
+    Case("sessions", "burst", session_kinds.burst, PRINT,
+         ("ipykernel", "glovebox serve, session pool 8", "glovebox serve, session pool 100"),
+         "100 new sessions at once (ipykernel: 10), each to the result of its first cell, ms", promise="P5"),
+    Case("sessions", "memory", session_kinds.idle_memory, ASSIGN, ("ipykernel", "glovebox serve, idle sessions"),
+         "what a session occupies after one cell: MemAvailable before and after 1 000 of them (ipykernel: 10), MB",
+         promise="P7"),
+    Case("sessions", "growth", session_kinds.curve, PRINT, ("python3", "glovebox serve, live sessions"),
+         "what everything costs while 1, 10, 100, 1 000 sessions live",
+         options={"connections": 4, "works": (PRINT, HEAVY), "shots": PEERS["glovebox serve, pool hit"]},
+         promise="P13"),
     Case("server", "sustained", server_kinds.sustained, PRINT, ("python3", "glovebox serve, lean image"),
          "fresh one-shots over 4 connections, teardown included, per second; python3 looped on all cores",
          options={"connections": 4}, promise="P6"),

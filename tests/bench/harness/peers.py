@@ -15,7 +15,7 @@ import subprocess
 import tarfile
 import typing
 
-from . import launch, server
+from . import jupyter, launch, server, sessions
 
 PYTHON = "/usr/bin/python3"
 BASH = "/bin/bash"
@@ -298,6 +298,8 @@ LONG = {"timeout_ms": 60000}
 WIDE = ("--ci-memory", "1G")
 FLOODED = ("--ci-output-bytes", "1G", "--ci-cpu-seconds", "60")
 STORING = ("--file-max-bytes", "2G", "--store-bytes", "8G")
+MANY = ("--max-boxes", "2048")
+SESSIONS = "--session-pool-size"
 
 _ROWS = [
     #           name              program              what it keeps in                  how it is called
@@ -332,5 +334,14 @@ _ROWS = [
     server.StartingPeer("glovebox serve, started anew"),
     server.CopyPeer(),
     server.AnswersPeer(),
+    jupyter.JupyterPeer(),
+    sessions.SessionPeer("glovebox serve, session pool hit", options=(SESSIONS, "8"), needs=(SESSIONS,), outcome="hit"),
+    sessions.SessionPeer("glovebox serve, session pool miss", options=(SESSIONS, "0")),
+    sessions.SessionPeer("glovebox serve, HTTP keep-alive", options=(SESSIONS, "8"), fields={"way": "http"}),
+    sessions.SessionPeer("glovebox serve, WebSocket", options=(SESSIONS, "8"), fields={"way": "socket"}),
+    sessions.SessionPeer("glovebox serve, session pool 8", options=(SESSIONS, "8", *MANY), needs=(SESSIONS,)),
+    sessions.SessionPeer("glovebox serve, session pool 100", options=(SESSIONS, "100", *MANY), needs=(SESSIONS,)),
+    sessions.SessionPeer("glovebox serve, live sessions", options=("--pool-size", "8", SESSIONS, "8", *MANY)),
+    sessions.IdlePeer("glovebox serve, idle sessions", options=(SESSIONS, "8", *MANY)),
 ]
 PEERS = {peer.name: peer for peer in _ROWS}

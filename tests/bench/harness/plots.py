@@ -22,6 +22,8 @@ def draw(results, folder):
         name = re.sub(r"\W+", "-", f"{case['group']}-{case['name']}") + ".png"
         if case["kind"] == "plan":
             figure = steps(pyplot, rows)
+        elif case["kind"] == "curve":
+            figure = curves(pyplot, rows)
         else:
             figure = bars(pyplot, rows)
         title = re.sub(r"[`*]", "", case["what"])
@@ -56,6 +58,29 @@ def bars(pyplot, rows):
             axis.text(max(row["p50"], row["p95"]) + right * 0.015, y, number(row["p50"]) + told, va="center",
                       fontsize=8)
         axis.set_xlabel(f"{unit}: p50, min to p95")
+        axis.spines[["top", "right"]].set_visible(False)
+    figure.tight_layout()
+    return figure
+
+
+def curves(pyplot, rows):
+    """p50 against the number of live sessions, a line per series, a panel per unit; shaded up to p95."""
+    rows = [r for r in rows if "live" in r]
+    units = list(dict.fromkeys(r["unit"] for r in rows))
+    figure, axes = pyplot.subplots(len(units), 1, squeeze=False, figsize=(8, 3.6 * len(units)))
+    for axis, unit in zip(axes[:, 0], units):
+        for series in dict.fromkeys((r["peer"], r["series"]) for r in rows if r["unit"] == unit):
+            part = [r for r in rows if r["unit"] == unit and (r["peer"], r["series"]) == series]
+            style = "-" if series[0].startswith("glovebox") else ":"
+            live = [r["live"] for r in part]
+            line, = axis.plot(live, [r["p50"] for r in part], style, marker="o", label=series[1])
+            axis.fill_between(live, [r["p50"] for r in part], [r["p95"] for r in part], color=line.get_color(), alpha=0.1)
+        axis.set_xscale("log")
+        axis.set_yscale("log")
+        axis.set_xticks([r["live"] for r in rows], [str(r["live"]) for r in rows])
+        axis.set_xlabel("live sessions")
+        axis.set_ylabel(f"{unit}: p50, shaded to p95")
+        axis.legend(loc="upper left", bbox_to_anchor=(1.02, 1), fontsize=8, frameon=False)
         axis.spines[["top", "right"]].set_visible(False)
     figure.tight_layout()
     return figure

@@ -29,8 +29,14 @@ PROMISES = [
     Promise("P1",  "end to end",                "≤",  2,     0.15,    "pool hit"),
     Promise("P1",  "end to end",                "≤",  7,     0.5,     "pool miss"),
     Promise("P2",  "end to end",                "≤",  3,     0.02,    "pool hit"),
+    Promise("P3",  "new session",               "≤",  3,     1 / 300, "pool hit"),
+    Promise("P4",  "hot cell",                  "≤",  0.3,   0.1),
+    Promise("P5",  "wall of",                   "≤",  600,   None,    "session pool 8"),
+    Promise("P5",  "wall of",                   "≤",  100,   None,    "session pool 100"),
+    Promise("P5",  "p99 / p50",                 "≤",  3),
     Promise("P6",  "rate",                      "≥",  400,   None,    "lean image"),
     Promise("P6",  "rate",                      "≥",  220,   None,    "full image"),
+    Promise("P7",  "memory per session",        "≤",  4),
     Promise("P8",  "up",                        "≥",  0.7),
     Promise("P8",  "down",                      "≥",  0.7),
     Promise("P8",  "growth of the gate",        "≤",  16),
@@ -41,6 +47,7 @@ PROMISES = [
     Promise("P10", "idle: gate and keeper",     "≤",  15),
     Promise("P11", "GET /health",               "≥",  50000),
     Promise("P11", "GET /v1/files",             "≥",  10000),
+    Promise("P13", "grown: ",                   "≤",  1.5),
 ]
 
 
