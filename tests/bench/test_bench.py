@@ -7,6 +7,7 @@ import os
 import pathlib
 import subprocess
 import sys
+import time
 
 import pytest
 
@@ -438,6 +439,26 @@ def test_burst_figures():
     session_kinds.add_burst(part, {"wall_ns": 30e6, "ns": [2e6, 1e6, 3e6]}, 3)
     assert (part["wall"], part["each"], part["one"]) == ([30], [10], [1, 2, 3])
     assert part["ratio"] == [pytest.approx(2.98 / 2)]
+
+
+@needs_root
+def test_connection_that_was_idle_for_too_long_is_opened_again(ctx):
+    options = ("--pool-size", "0", "--idle-timeout", "1s")
+    opened = server.ServerPeer("glovebox serve", options=options).open(ctx, cases.PRINT)
+    try:
+        opened.once()
+        deadline = time.monotonic() + 20
+        while connections(opened.server.port) and time.monotonic() < deadline:
+            time.sleep(0.1)
+        assert opened.once().error is None
+    finally:
+        opened.close()
+
+
+def connections(port):
+    """How many the server has at this port, as the kernel sees it."""
+    lines = pathlib.Path("/proc/net/tcp").read_text().splitlines()[1:]
+    return sum(line.split()[1].endswith(f":{port:04X}") and line.split()[3] == "01" for line in lines)
 
 
 @pytest.mark.parametrize("text, found", [

@@ -76,8 +76,13 @@ def curves(pyplot, rows):
             line, = axis.plot(live, [r["p50"] for r in part], style, marker="o", label=series[1])
             axis.fill_between(live, [r["p50"] for r in part], [r["p95"] for r in part], color=line.get_color(), alpha=0.1)
         axis.set_xscale("log")
-        axis.set_yscale("log")
-        axis.set_xticks([r["live"] for r in rows], [str(r["live"]) for r in rows])
+        levels = sorted({r["live"] for r in rows})
+        axis.set_xticks(levels, levels)
+        axis.set_xticks([], minor=True)
+        if unit == "ms":
+            axis.set_yscale("log")
+        else:
+            axis.set_ylim(0)
         axis.set_xlabel("live sessions")
         axis.set_ylabel(f"{unit}: p50, shaded to p95")
         axis.legend(loc="upper left", bbox_to_anchor=(1.02, 1), fontsize=8, frameon=False)
