@@ -9,6 +9,7 @@ and goes on when it is told what to do.
 """
 import ctypes
 import gc
+import io
 import json
 import os
 import socket
@@ -40,8 +41,23 @@ def _alone():
         os._exit(os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) & 255)
 
 
+def _close_files():
+    """What a library opened when it was imported is not open in a thawed process: its number may be another file there."""
+    gc.unfreeze()
+    for file in gc.get_objects():
+        # Its own type: some objects import what they stand for when they are asked what they are.
+        if issubclass(type(file), io.IOBase):
+            try:
+                if file.fileno() > 2:
+                    file.close()
+            except (OSError, ValueError):
+                pass
+    gc.freeze()
+
+
 def _freeze(lib):
     """Returns in thawed processes only."""
+    _close_files()
     _alone()
     sys.stdout.flush(), sys.stderr.flush()
     os.close(FREEZE)

@@ -266,6 +266,13 @@ def test_a_module_that_is_not_there_is_left_out(serve):
     assert printed(server, "import numpy; print(1)") == "1\n"
 
 
+def test_what_a_library_opened_on_import_is_not_closed_again(serve):
+    """IPython opens /dev/null when it is imported and closes it at the end: after a thaw its number is anybody's."""
+    server = serve(**{**WARM, "zygote_imports": "IPython.utils.io"})
+    answer = server.execute("import IPython.utils.io\nprint(IPython.utils.io.devnull.closed)", timeout_ms=20000)
+    assert (answer["stdout"], answer["stderr"], answer["exit_code"]) == ("True\n", "", 0)
+
+
 def test_an_image_that_cannot_be_made_leaves_the_other(serve):
     """To import that module is to run it: it does not like its arguments and ends the interpreter."""
     server = serve(**{**WARM, "zygote_imports": "unittest.__main__ numpy"})
