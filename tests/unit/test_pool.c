@@ -82,6 +82,19 @@ static const struct gjob_ops job_ops = {
 	.output = on_output, .ended = on_ended, .failed = on_job_failed, .lost = on_lost
 };
 
+static void refuse(uint64_t request, enum err_kind kind);
+
+static uint64_t unanswered[BOXES]; /* what the keeper was asked; 0: nothing */
+
+static void note(uint64_t request, bool answered)
+{
+	for (size_t i = 0; i < ARRAY_LEN(unanswered); i++)
+		if (unanswered[i] == (answered ? request : 0)) {
+			unanswered[i] = answered ? 0 : request;
+			return;
+		}
+}
+
 /* --- the keeper and init ------------------------------------------------------------------------------------- */
 
 static void open_with(const char *const *words)
@@ -99,9 +112,20 @@ static void open_with(const char *const *words)
 	last_box = 0;
 }
 
+/* Whoever still waits for the keeper is answered: then nothing is left. */
 static void close_all(void)
 {
+	static struct chan_msg m;
+
 	pool_stop(&g);
+	g.stopping = may_log = true;
+	turn();
+	for (size_t i = 0; i < ARRAY_LEN(unanswered); i++)
+		if (unanswered[i] != 0)
+			refuse(unanswered[i], ERR_INPUT);
+	while (chan_recv(keeper, &m) == 1)
+		refuse(m.request, ERR_INPUT);
+	CHECK_EQ_INT(g.nboxes, 0);
 	for (size_t i = 0; i < ARRAY_LEN(streams); i++)
 		if (streams[i] >= 0)
 			(void)close(streams[i]);
@@ -116,6 +140,7 @@ static const struct chan_msg *asked(unsigned int type)
 
 	CHECK_EQ_INT(chan_recv(keeper, &m), 1);
 	CHECK_EQ_INT(m.type, type);
+	note(m.request, false);
 	return &m;
 }
 
@@ -148,6 +173,7 @@ static const struct box_request *asked_for_a_box(uint64_t *ret_request)
 
 static void answer(uint64_t request, const void *body, size_t n, const int *fd)
 {
+	note(request, true);
 	CHECK_EQ_INT(chan_send(keeper, REPLY_OK, request, body, n, fd, fd != NULL), 0);
 	turn();
 }
@@ -158,6 +184,7 @@ static void refuse(uint64_t request, enum err_kind kind)
 	struct err e;
 	ptrdiff_t n;
 
+	note(request, true);
 	(void)err_set(&e, kind, 0, "no");
 	n = failed_encode(&e, body, sizeof(body));
 	CHECK_EQ_INT(chan_send(keeper, REPLY_FAILED, request, body, (size_t)n, NULL, 0), 0);
