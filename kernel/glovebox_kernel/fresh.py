@@ -5,6 +5,8 @@ remember() is called at the end of prepare(), renew() in serve(). Only modules t
 """
 from .safe import builtins as __builtins__  # isort: skip
 
+import ctypes
+import functools
 import gc
 import random
 import sys
@@ -14,18 +16,34 @@ from os import urandom
 from struct import unpack
 
 _generators = []
+_bit_generators = []
+# A seed that somebody chose is a short number, or not told; one that numpy drew has 128 bits.
+DRAWN_MIN = 1 << 64
 
 
 def remember():
     """Generators that libraries made for themselves while they were imported. And a rehearsal: the first time is slow."""
     renew()
-    _generators.extend(o for o in gc.get_objects() if isinstance(o, random.Random) and not isinstance(o, random.SystemRandom))
+    objects = gc.get_objects()
+    _generators.extend(o for o in objects if isinstance(o, random.Random) and not isinstance(o, random.SystemRandom))
+    kind = getattr(sys.modules.get("numpy.random"), "BitGenerator", None)
+    if kind is not None:
+        _bit_generators.extend(o for o in objects if isinstance(o, kind) and _is_drawn(o))
+
+
+def _is_drawn(bit_generator):
+    seed = getattr(bit_generator, "seed_seq", None) or getattr(bit_generator, "_seed_seq", None)
+    entropy = getattr(seed, "entropy", None)
+    return isinstance(entropy, int) and entropy >= DRAWN_MIN
 
 
 def renew():
     for generator in _generators:
         generator.seed(urandom(32))
     _generators.clear()
+    for generator in _bit_generators:
+        generator.state = type(generator)().state
+    _bit_generators.clear()
     random.seed()
     modules = sys.modules
     for name, step in STEPS.items():
@@ -48,6 +66,16 @@ def _ssl(module):
     module.RAND_add(urandom(32), 32.0)
 
 
+@functools.cache
+def _forget(library):
+    return ctypes.PyDLL(library).sqlite3_randomness
+
+
+def _sqlite(module):
+    # Without a place to write to: the library seeds itself anew when it is asked for the next number.
+    _forget(module.__file__)(0, None)
+
+
 def _tempfile(module):
     module._name_sequence = module.tempdir = None
 
@@ -64,5 +92,5 @@ def _multiprocessing(module):
     module.current_process()._config["authkey"] = module.AuthenticationString(urandom(32))
 
 
-STEPS = {"numpy.random": _numpy, "ssl": _ssl, "tempfile": _tempfile, "uuid": _uuid, "logging": _logging,
+STEPS = {"numpy.random": _numpy, "ssl": _ssl, "_sqlite3": _sqlite, "tempfile": _tempfile, "uuid": _uuid, "logging": _logging,
          "multiprocessing.process": _multiprocessing}
