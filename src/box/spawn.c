@@ -274,21 +274,27 @@ static int open_channel(struct job *j, int *theirs)
 /* 0, or -ENOENT: this box was not given what the job needs. */
 static int take_kit(const struct init *in, const struct job_spec *spec, struct pipes *p)
 {
-	bool thaw = (spec->flags & JOB_THAW) != 0, kit = (spec->flags & JOB_KIT) != 0;
-	bool cold =
-		(spec->flags & JOB_KERNEL) != 0; /* a kernel that is not thawed freezes nothing */
+	/* Only who freezes has the image beside what user code can come upon. */
+	bool thaw = (spec->flags & JOB_THAW) != 0, kit = (spec->flags & JOB_KIT) != 0,
+	     freeze = kit && in->kit_fd[KIT_FREEZE] >= 0;
+	const struct {
+		bool wanted;
+		enum kit part;
+		int place;
+	} rows[] = {
+		{ thaw || freeze, KIT_IMAGE, FD_IMAGE },
+		{ thaw, KIT_THAW, FD_THAW },
+		{ freeze, KIT_FREEZE, FD_FREEZE },
+		{ kit, KIT_KERNEL, FD_KERNEL },
+	};
 
-	if ((thaw && (in->kit_fd[KIT_IMAGE] < 0 || in->kit_fd[KIT_THAW] < 0)) ||
-	    (kit && in->kit_fd[KIT_KERNEL] < 0))
-		return -ENOENT;
-	if (kit)
-		p->child[FD_KERNEL] = in->kit_fd[KIT_KERNEL];
-	if (thaw)
-		p->child[FD_THAW] = in->kit_fd[KIT_THAW];
-	if (thaw || (kit && !cold))
-		p->child[FD_IMAGE] = in->kit_fd[KIT_IMAGE];
-	if (kit && !cold)
-		p->child[FD_FREEZE] = in->kit_fd[KIT_FREEZE];
+	for (unsigned int i = 0; i < ARRAY_LEN(rows); i++) {
+		int fd = rows[i].wanted ? in->kit_fd[rows[i].part] : -1;
+
+		if (rows[i].wanted && fd < 0)
+			return -ENOENT;
+		p->child[rows[i].place] = fd;
+	}
 	return 0;
 }
 

@@ -46,12 +46,19 @@ int memory_file_seal(int fd)
 		       : 0;
 }
 
+int memory_file_again(int fd, int flags)
+{
+	char self[32];
+
+	(void)snprintf(self, sizeof(self), "/proc/self/fd/%d", fd);
+	return open(self, flags | O_CLOEXEC);
+}
+
 int blob_fd(struct keeper *k, enum blob which, struct err *e)
 {
 	const char *name = blobs[which].name, *start = blobs[which].start;
 	size_t n = (size_t)(blobs[which].end - start);
 	own_fd fd = -1;
-	char self[32];
 	int r;
 
 	if (k->blob_fd[which] > 0)
@@ -69,9 +76,8 @@ int blob_fd(struct keeper *k, enum blob which, struct err *e)
 	if (r < 0)
 		return err_set(e, ERR_SYS, -r, "fill a memory file");
 	/* A writer would be ETXTBSY; who reads opens it again by this one. */
-	(void)snprintf(self, sizeof(self), "/proc/self/fd/%d", fd);
-	k->blob_fd[which] = open(self, (blobs[which].mode & 0444) != 0 ? O_RDONLY | O_CLOEXEC
-								       : O_PATH | O_CLOEXEC);
+	k->blob_fd[which] =
+		memory_file_again(fd, (blobs[which].mode & 0444) != 0 ? O_RDONLY : O_PATH);
 	return k->blob_fd[which] >= 0 ? k->blob_fd[which]
 				      : err_set(e, ERR_SYS, errno, "open a memory file");
 }

@@ -4,6 +4,9 @@
  *
  * The keeper neither reads nor writes one. It makes an empty file, lends it to one box that freezes, seals it when that box is gone, and
  * from then on gives it to every box that is made from it. They outlive gates: the next one finds them by their labels.
+ *
+ * All these boxes share one file. So each gets it opened for itself, to read, and nobody in a box may open it again: a descriptor of it has
+ * a position, locks and attributes that another box would see.
  */
 #include "keeper/keeper.h"
 
@@ -12,6 +15,7 @@
 #include "wire/control.h"
 #include "wire/msg.h"
 
+#include <fcntl.h>
 #include <string.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
@@ -36,6 +40,11 @@ int image_new(struct keeper *k, const char *label, uint32_t *ret_id, struct err 
 	s->fd = memory_file("image");
 	if (s->fd < 0)
 		return err_set(e, ERR_SYS, errno, "make a memory file");
+	if (!mutant_is("image-mode") && fchmod(s->fd, 0400) < 0) {
+		(void)err_set(e, ERR_SYS, errno, "make a memory file");
+		fd_close(&s->fd);
+		return -1;
+	}
 	(void)strncpy(s->label, label, sizeof(s->label) - 1);
 	s->sealed = false;
 	s->born_us = clock_us();
@@ -61,7 +70,7 @@ int image_seal(struct keeper *k, uint32_t id, uint64_t *ret_bytes, struct err *e
 		return err_set(e, ERR_INPUT, 0, "there is no such image");
 	if (is_lent(k, id))
 		return err_set(e, ERR_INPUT, 0, "the box that freezes is still there");
-	r = s->sealed ? 0 : memory_file_seal(s->fd);
+	r = s->sealed || mutant_is("image-seal") ? 0 : memory_file_seal(s->fd);
 	if (r < 0 || fstat(s->fd, &st) < 0)
 		return err_set(e, ERR_SYS, r < 0 ? -r : errno, "seal an image");
 	s->sealed = true;
@@ -95,29 +104,45 @@ int image_check(struct keeper *k, const struct box_request *q, struct err *e)
 	return 0;
 }
 
+/* One to write to while it is made, else one that can only be read. */
+static int image_fd(const struct image_slot *s)
+{
+	bool whole = !s->sealed || mutant_is("image-read-only");
+
+	return whole ? fcntl(s->fd, F_DUPFD_CLOEXEC, 0) : memory_file_again(s->fd, O_RDONLY);
+}
+
 int kit_send(struct keeper *k, const struct box *b, struct err *e)
 {
 	const struct image_slot *s = image_find(k, b->image);
 	static const enum blob parts[] = {
 		[KIT_THAW] = BLOB_THAW, [KIT_FREEZE] = BLOB_FREEZE, [KIT_KERNEL] = BLOB_KERNEL
 	};
-	uint32_t has = b->image != 0 ? (1u << KIT_MAX) - 1 : 1u << KIT_KERNEL;
+	bool freezes = b->freezes != 0 || mutant_is("kit-apart"), image_too = b->image != 0;
+	const bool wanted[KIT_MAX] = { [KIT_THAW] = image_too,
+				       [KIT_FREEZE] = image_too && freezes,
+				       [KIT_KERNEL] = true,
+				       [KIT_IMAGE] = image_too };
+	own_fd image = -1;
+	uint32_t has = 0;
 	int fds[KIT_MAX], r;
 	unsigned int n = 0;
 	uint8_t body[4];
 	struct msg_out m;
 
-	if (b->image != 0 && s == NULL)
+	if (image_too && s == NULL)
 		return err_set(e, ERR_INPUT, 0, "there is no such image");
-	for (unsigned int i = 0; i < ARRAY_LEN(parts); i++) {
-		if ((has & 1u << i) == 0)
+	image = image_too ? image_fd(s) : -1;
+	if (image_too && image < 0)
+		return err_set(e, ERR_SYS, errno, "open an image");
+	for (unsigned int i = 0; i < KIT_MAX; i++) {
+		if (!wanted[i])
 			continue;
-		fds[n] = blob_fd(k, parts[i], e);
+		fds[n] = i == KIT_IMAGE ? image : blob_fd(k, parts[i], e);
 		if (fds[n++] < 0)
 			return -1;
+		has |= 1u << i;
 	}
-	if (s != NULL)
-		fds[n++] = s->fd;
 	msg_out_init(&m, body, sizeof(body));
 	msg_put_u32(&m, has);
 	r = chan_send(b->control_fd, CONTROL_KIT, 0, body, m.len, fds, n);

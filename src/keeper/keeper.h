@@ -143,6 +143,8 @@ int blob_fd(struct keeper *k, enum blob which, struct err *e);
 int memory_file(const char *name);
 /* Nobody changes it any more. 0 or -errno. */
 int memory_file_seal(int fd);
+/* The same file, opened once more. A descriptor, or -1. */
+int memory_file_again(int fd, int flags);
 
 /* --- images.c --- */
 

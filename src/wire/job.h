@@ -35,7 +35,7 @@ enum job_flags {
 	JOB_THAW = 1u << 4, /* goes on from the box's image; argv[0] is only its name */
 	JOB_KIT =
 		1u
-		<< 5, /* has the image, freeze and the kernel on descriptors 4, 5 and 6; a kernel only the last */
+		<< 5, /* has the kernel on descriptor 6; in a box that freezes the image and freeze on 4 and 5 */
 	JOB_KERNEL = 1u << 6, /* a held job that runs cells after GO */
 	JOB_KEEP =
 		1u
