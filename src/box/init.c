@@ -130,20 +130,30 @@ static bool has_init_proc(void)
 	return fd >= 0;
 }
 
+/* The limit for files is one for our programs. */
+static void take_limit(struct init *in)
+{
+	struct rlimit l;
+
+	if (getrlimit(RLIMIT_FSIZE, &l) < 0)
+		_exit(1);
+	in->file_bytes = l.rlim_cur;
+	l.rlim_cur = l.rlim_max;
+	(void)setrlimit(RLIMIT_FSIZE, &l);
+}
+
 /* The posture that a process keeps only if it asks for it itself. */
 static void settle(struct init *in)
 {
 	sigset_t chld;
 
 	(void)prctl(PR_SET_NAME, "init");
-#ifdef GLOVEBOX_MUTANTS
-	if (strcmp(in->mutant, "no-new-privs") != 0)
-#endif
-		if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) < 0)
-			_exit(1);
+	if (!init_lacks(in, "no-new-privs") && prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) < 0)
+		_exit(1);
 	if (prctl(PR_SET_DUMPABLE, 0) < 0 || prctl(PR_SET_PDEATHSIG, SIGKILL) < 0)
 		_exit(1);
 	in->user = getuid(); /* the real one, see README.md */
+	take_limit(in);
 	in->shielded = has_init_proc();
 	(void)sigemptyset(&chld);
 	(void)sigaddset(&chld, SIGCHLD);
@@ -162,7 +172,7 @@ int main(int argc, char **argv)
 	in.gate_fd = -1;
 	in.sending = -1;
 	for (unsigned int i = 0; i < KIT_MAX; i++)
-		in.kit_fd[i] = -1;
+		in.kit_fd[i] = in.kit_copy[i] = -1;
 	in.control_fd = INIT_CONTROL_FD;
 	in.mutant = argc > 1 ? argv[1] : "";
 	settle(&in);

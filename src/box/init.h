@@ -107,12 +107,14 @@ struct job {
 
 struct init {
 	int epoll_fd, control_fd, children_fd, gate_fd;
-	int kit_fd[KIT_MAX]; /* -1: this box has none */
-	unsigned int user;   /* uid and gid of user code */
-	const char *mutant;  /* only in a build with mutants: what to leave out */
-	bool shielded;       /* children must take init's shield off themselves */
-	bool used;           /* something has run that did not wait for GO, or went */
-	bool gate_hello;     /* the gate's HELLO was good */
+	int kit_fd[KIT_MAX];   /* -1: this box has none */
+	int kit_copy[KIT_MAX]; /* -1: not made yet */
+	unsigned int user;     /* uid and gid of user code */
+	uint64_t file_bytes;   /* RLIMIT_FSIZE of programs */
+	const char *mutant;    /* only in a build with mutants: what is left out */
+	bool shielded;         /* children must take init's shield off themselves */
+	bool used;             /* something has run that did not wait for GO, or went */
+	bool gate_hello;       /* the gate's HELLO was good */
 	bool gate_watches_write;
 
 	uint8_t in[FRAME_HEADER + FRAME_PAYLOAD_MAX]; /* bytes from the gate */
@@ -128,6 +130,12 @@ struct init {
 	unsigned int ndone;
 	uint64_t ntold;
 };
+
+#ifdef GLOVEBOX_MUTANTS
+#define init_lacks(in, name) (strcmp((in)->mutant, (name)) == 0)
+#else
+#define init_lacks(in, name) false
+#endif
 
 /* --- conn.c: the stream to the gate --- */
 
@@ -234,6 +242,11 @@ void kernel_ended(struct job *k);
 void kernel_settle(struct init *in, struct job *j);
 /* Try again what had no memory; when to do so next. */
 uint64_t kernel_again(struct init *in, struct job *k, uint64_t now);
+
+/* --- kit.c: what Python is started with --- */
+
+/* A descriptor for a job, which stays ours. -ENOENT: this box was not given it; another -errno. */
+int kit_part(struct init *in, enum kit part);
 
 /* --- spawn.c: from fork to exec --- */
 

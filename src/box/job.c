@@ -249,12 +249,18 @@ uint64_t jobs_expire(struct init *in)
 
 /* --- limits --------------------------------------------------------------------------------- */
 
-/* Down, that is, as far as the host let us have them: as the keeper's plan does. */
-static int limit(pid_t pid, const struct rlimits *r)
+/* Down, that is, as far as the host let us have them: as the keeper's plan does. pid 0: for us; our files are not those
+ * of our programs. */
+static int limit(struct init *in, pid_t pid, const struct rlimits *r)
 {
 	for (unsigned int i = 0; i < RLIMITS_N; i++) {
 		struct rlimit now, l = { .rlim_cur = r->v[i].soft, .rlim_max = r->v[i].hard };
 
+		if (pid == 0 && r->v[i].which == RLIMIT_FSIZE) {
+			if (l.rlim_cur < in->file_bytes)
+				in->file_bytes = l.rlim_cur;
+			continue;
+		}
 		if (prlimit(pid, r->v[i].which, NULL, &now) < 0)
 			return -errno;
 		if (l.rlim_max > now.rlim_max)
@@ -273,15 +279,13 @@ int jobs_limit(struct init *in, const struct frame *f)
 
 	if (in->used || rlimits_decode(f->payload, f->len, &r) < 0)
 		return -EPROTO;
-#ifdef GLOVEBOX_MUTANTS
-	if (in->mutant != NULL && strcmp(in->mutant, "spare-rlimits") == 0)
+	if (init_lacks(in, "spare-rlimits"))
 		return 0;
-#endif
 	/* Nothing runs with more than it should have: rather nothing runs. */
-	if (limit(0, &r) < 0)
+	if (limit(in, 0, &r) < 0)
 		_exit(1);
 	for (unsigned int i = 0; i < JOBS_MAX; i++)
-		if (in->jobs[i].state == JOB_RUNNING && limit(in->jobs[i].pid, &r) < 0)
+		if (in->jobs[i].state == JOB_RUNNING && limit(in, in->jobs[i].pid, &r) < 0)
 			_exit(1);
 	return 0;
 }

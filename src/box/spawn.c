@@ -181,7 +181,8 @@ static _Noreturn void child(const struct init *in, const struct job_spec *spec,
 	reset_signals();
 	(void)umask(022);
 	if (set_limit(RLIMIT_CPU, spec->cpu_seconds) < 0 ||
-	    set_limit(RLIMIT_FSIZE, spec->file_bytes) < 0 ||
+	    set_limit(RLIMIT_FSIZE, spec->file_bytes != 0 ? spec->file_bytes : in->file_bytes) <
+		    0 ||
 	    set_limit(RLIMIT_NOFILE, spec->open_files) < 0)
 		fail(report, "limits");
 	if (syscall(SYS_setresgid, user, user, user) < 0 || set_uids(user, user, user) < 0)
@@ -272,7 +273,7 @@ static int open_channel(struct job *j, int *theirs)
 }
 
 /* 0, or -ENOENT: this box was not given what the job needs. */
-static int take_kit(const struct init *in, const struct job_spec *spec, struct pipes *p)
+static int take_kit(struct init *in, const struct job_spec *spec, struct pipes *p)
 {
 	/* Only who freezes has the image beside what user code can come upon. */
 	bool thaw = (spec->flags & JOB_THAW) != 0, kit = (spec->flags & JOB_KIT) != 0,
@@ -289,10 +290,10 @@ static int take_kit(const struct init *in, const struct job_spec *spec, struct p
 	};
 
 	for (unsigned int i = 0; i < ARRAY_LEN(rows); i++) {
-		int fd = rows[i].wanted ? in->kit_fd[rows[i].part] : -1;
+		int fd = rows[i].wanted ? kit_part(in, rows[i].part) : -1;
 
 		if (rows[i].wanted && fd < 0)
-			return -ENOENT;
+			return fd;
 		p->child[rows[i].place] = fd;
 	}
 	return 0;

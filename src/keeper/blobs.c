@@ -25,8 +25,8 @@ static const struct {
 } blobs[] = {
 	/* init cannot be read by who executes it: that makes it non-dumpable from its first instruction. */
 	[BLOB_INIT] = { "init", glovebox_init_start, glovebox_init_end, 0111 },
-	/* What user code runs as is as dumpable as any program. */
-	[BLOB_THAW] = { "python3", glovebox_thaw_start, glovebox_thaw_end, 0555 },
+	/* Boxes make copies of their own (src/box/kit.c). */
+	[BLOB_THAW] = { "thaw", glovebox_thaw_start, glovebox_thaw_end, 0444 },
 	[BLOB_FREEZE] = { "freeze", glovebox_freeze_start, glovebox_freeze_end, 0444 },
 	[BLOB_KERNEL] = { "kernel", glovebox_kernel_start, glovebox_kernel_end, 0444 },
 };

@@ -13,6 +13,7 @@
 #include "base/clock.h"
 #include "base/io.h"
 #include "base/own.h"
+#include "wire/control.h"
 #include "wire/rlimits.h"
 
 #include <fcntl.h>
@@ -252,8 +253,14 @@ int step_rlimits(struct work *w)
 		rlimits_of(w->s->limits, &own);
 	for (unsigned int i = 0; i < ARRAY_LEN(rows) && r == 0; i++)
 		r = set_limit(w, rows[i].which, rows[i].soft, rows[i].hard);
-	for (unsigned int i = 0; i < RLIMITS_N && r == 0; i++)
-		r = set_limit(w, own.v[i].which, own.v[i].soft, own.v[i].hard);
+	for (unsigned int i = 0; i < RLIMITS_N && r == 0; i++) {
+		uint64_t hard = own.v[i].hard;
+
+		/* init makes files of its own (src/box/kit.c), and gives its programs the soft one. */
+		if (own.v[i].which == RLIMIT_FSIZE && hard < INIT_FILE_BYTES)
+			hard = INIT_FILE_BYTES;
+		r = set_limit(w, own.v[i].which, own.v[i].soft, hard);
+	}
 	return r;
 }
 
@@ -303,12 +310,10 @@ int step_descriptors(struct work *w)
 
 int step_exec(struct work *w)
 {
-	static char name[] = "init", privs[] = "no-new-privs", limits[] = "spare-rlimits";
-	char *const argv[] = { name,
-			       mutant_is(privs)    ? privs
-			       : mutant_is(limits) ? limits
-						   : NULL,
-			       NULL };
+	static char name[] = "init";
+	bool lacks =
+		mutant_is("no-new-privs") || mutant_is("thaw-hidden") || mutant_is("spare-rlimits");
+	char *const argv[] = { name, lacks ? getenv("GLOVEBOX_MUTANT") : NULL, NULL };
 	char *const envp[] = { NULL };
 
 	(void)syscall(SYS_execveat, w->s->init_fd, "", argv, envp, AT_EMPTY_PATH);

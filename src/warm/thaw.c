@@ -3,7 +3,8 @@
  * thaw: become the process that froze into the image on descriptor 4.
  *
  * Started by exec, as the program of a job, in a box that is complete. Static, linked to an address that no image uses, without a C
- * library: there is nothing under it that could be mapped away.
+ * library: there is nothing under it that could be mapped away. Its file cannot be read by who executes it, so it is not dumpable, and
+ * nobody else of its box gets at the image's descriptor.
  *
  * Should: end with a thaw_status when anything is not as it must be.
  * Must not: touch its first stack after the switch (it stays mapped: arguments and environment are there).
@@ -168,6 +169,9 @@ __attribute__((used)) _Noreturn void thaw_run(uint64_t arguments)
 	put_back();
 	take_thread();
 	(void)CALL1(SYS_close, IMAGE_FD);
+	/* From here on as any program. */
+	if (CALL2(SYS_prctl, PR_SET_DUMPABLE, 1) < 0)
+		end(THAW_THREAD);
 	__asm__ volatile("ldmxcsr %0" ::"m"(image.mxcsr));
 	__asm__ volatile("fldcw %0" ::"m"(image.fpu));
 	__asm__ volatile("mov 0(%0), %%rbx\n\t"

@@ -5,8 +5,13 @@
  */
 #pragma once
 
+#include <stdint.h>
+
 /* Where init finds a /proc that it may write to, if this box has one: "proc" below it. */
 #define INIT_PROC "/run/init"
+
+/* How large a file of init's may be at least, by its hard limit; the soft one is for its programs. */
+#define INIT_FILE_BYTES (UINT64_C(1) << 20)
 
 /* What a box is given to start Python with, in this order; the body is a u32 with a bit per descriptor that is there. */
 enum kit { KIT_THAW, KIT_FREEZE, KIT_KERNEL, KIT_IMAGE, KIT_MAX };
