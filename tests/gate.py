@@ -61,14 +61,14 @@ class Gone(Exception):
 class Keeper:
     """A keeper of our own, and the gate's end of its channel."""
 
-    def __init__(self, glovebox, *args, hello=True, env=None, uid=None):
+    def __init__(self, glovebox, *args, hello=True, uid=None, **popen):
         ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         # The channel is descriptor 3: a shell does what subprocess cannot.
         self.process = subprocess.Popen(
             ["/bin/bash", "-c", f'exec 3<&{theirs.fileno()} {theirs.fileno()}<&- "$0" keeper "$@"',
              str(glovebox), *args],
-            pass_fds=[theirs.fileno()], stdin=subprocess.DEVNULL, env=env,
-            **({} if uid is None else {"user": uid, "group": uid, "extra_groups": []}))
+            pass_fds=[theirs.fileno()], stdin=subprocess.DEVNULL,
+            **({} if uid is None else {"user": uid, "group": uid, "extra_groups": []}), **popen)
         theirs.close()
         self.socket = ours
         self.socket.settimeout(30)
