@@ -18,7 +18,7 @@ STATUSES = {"ok", "error", "timeout", "interrupted", "oom", "crashed", "cancelle
 # Reading: the contract names statuses of cells that have ended. One that has not is `running`, as a command is; while it waits for its
 # turn it may as well be `queued`.
 UNDER_WAY = {"queued", "running"}
-NOTHING_CUT = {"stdout": False, "stderr": False}
+NOTHING_CUT = {"stdout": False, "stderr": False, "results": False}
 # Boxes made ahead come and go whenever they like, which looks like a leak of the test that is running.
 NO_POOL = {"GLOVEBOX_SESSION_POOL_SIZE": "0"}
 # What a client sees when the gate dies, at whatever moment.
@@ -154,7 +154,7 @@ def checked(answer):
         assert isinstance(result["data"], dict) and isinstance(result["metadata"], dict)
     if answer["error"] is not None:
         error = answer["error"]
-        assert {"name", "value", "traceback"} <= set(error) and error["name"], error
+        assert {"name", "value", "traceback"} <= set(error) and isinstance(error["name"], str), error
         assert isinstance(error["value"], str) and all(isinstance(line, str) for line in error["traceback"])
     # Reading: without a restart `kernel_restarted` is null or false; with one it is the reason, a text.
     assert not answer["kernel_restarted"] or isinstance(answer["kernel_restarted"], str)
@@ -209,12 +209,10 @@ def follow(session, cell, what="cells"):
     while not found or found[-1].name != "end":
         with contextlib.suppress(*LOST):
             with Events(session, cell, last=last, what=what) as stream:
-                if stream.status == 404:
-                    raise AssertionError(f"{cell} is not known any more: {stream.read()!r}")
-                if stream.status == 200:
-                    for e in stream:
-                        found.append(e)
-                        last = int(e.id)
+                assert stream.status == 200, f"{cell} behind {last}: {stream.status}, {stream.read()!r}"
+                for e in stream:
+                    found.append(e)
+                    last = int(e.id)
     return found
 
 

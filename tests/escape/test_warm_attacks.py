@@ -125,12 +125,22 @@ def hostile(box, code, *args):
 STALK = r"""
 pid = os.getpid() + 1
 steps, gained, links = {}, set(), set()
+# Beside each other, so that neither runs instead of the other.
+processors = sorted(os.sched_getaffinity(0))
+os.sched_setaffinity(0, {processors[0]})
 tell("up")
 
 
 def stop():
     os.kill(pid, signal.SIGSTOP)
     while state(pid)[1] not in "TtZ":
+        pass
+
+
+def step():
+    os.kill(pid, signal.SIGCONT)
+    until = time.perf_counter_ns() + random.randrange(80000)
+    while time.perf_counter_ns() < until:
         pass
 
 
@@ -160,6 +170,7 @@ def look():
 while not over:
     try:
         os.kill(pid, signal.SIGSTOP)
+        os.sched_setaffinity(pid, {processors[-1]})
         break
     except ProcessLookupError:
         pass
@@ -167,7 +178,7 @@ while not over:
     try:
         stop()
         look()
-        os.kill(pid, signal.SIGCONT)
+        step()
     except (FileNotFoundError, ProcessLookupError):
         pass  # it has ended
 went([("", lambda: os.kill(pid, signal.SIGCONT))])
