@@ -28,6 +28,8 @@ enum {
 
 struct stream {
 	struct gate *g;
+	struct abox *a; /* NULL: it has ended */
+	struct stream *next;
 	struct ws *ws;
 	const struct tenant *tenant;
 	char box[OWN_ID], request[REQ_ID];
@@ -36,6 +38,7 @@ struct stream {
 	unsigned int pending;
 	struct timer slow;
 	bool closed;
+	struct timer over;
 	struct deferred deferred;
 };
 
@@ -432,11 +435,45 @@ static void stream_free(void *arg)
 	free(arg);
 }
 
+static void forget(struct stream *s)
+{
+	struct stream **at;
+
+	if (s->a == NULL)
+		return;
+	for (at = &s->a->streams; *at != s;)
+		at = &(*at)->next;
+	*at = s->next;
+	s->a = NULL;
+}
+
+static void on_over(void *arg)
+{
+	struct stream *s = arg;
+
+	if (!s->closed)
+		ws_close(s->ws, 1000, "the box has ended");
+}
+
+/* A moment later: at the end of this turn readers are told how it ended. */
+void streams_end(struct abox *a)
+{
+	while (a->streams != NULL) {
+		struct stream *s = a->streams;
+
+		forget(s);
+		if (timer_set(&s->g->loop, &s->over, s->g->loop.now_us + US_PER_MS, on_over, s) < 0)
+			on_over(s);
+	}
+}
+
 static void on_closed(void *arg)
 {
 	struct stream *s = arg;
 
 	s->closed = true;
+	forget(s);
+	timer_clear(&s->g->loop, &s->over);
 	timer_clear(&s->g->loop, &s->slow);
 	while (s->followers != NULL) {
 		struct follower *f = s->followers;
@@ -476,6 +513,11 @@ void box_stream(struct req *r)
 	(void)memcpy(s->request, r->id, sizeof(s->request));
 	abox_touch(a);
 	s->ws = ws_accept(r, MESSAGE_MAX, &stream_ops, s);
-	if (s->ws == NULL)
+	if (s->ws == NULL) {
 		free(s);
+		return;
+	}
+	s->a = a;
+	s->next = a->streams;
+	a->streams = s;
 }

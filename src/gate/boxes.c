@@ -250,6 +250,7 @@ static void end_all(struct abox *a, enum abox_reason reason)
 	tasks_end(a, reason == REASON_OOM, why);
 	kernels_end(a);
 	ttys_end(a);
+	streams_end(a);
 	making_done(a);
 	if (reason == REASON_TTL || reason == REASON_IDLE)
 		audit(a->g, "box_expired", NULL, "tenant", a->tenant->name, "box", a->id, "reason",

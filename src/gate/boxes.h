@@ -63,6 +63,7 @@ struct idem_key {
 struct making;
 struct task;
 struct kernel;
+struct stream;
 struct tty;
 struct deletion;
 
@@ -90,6 +91,7 @@ struct abox {
 	struct task *tasks, *last_task; /* the oldest first */
 	unsigned int running, ended;
 	struct kernel *kernels;
+	struct stream *streams;
 	struct tty *ttys;
 	unsigned int nttys, attached;
 
@@ -217,6 +219,11 @@ void ttys_save(const struct abox *a, struct msg_out *m);
 int ttys_load(struct abox *a, struct msg_in *m);
 void ttys_adopt(struct abox *a);
 void ttys_end(struct abox *a);
+
+/* --- box_stream.c --- */
+
+/* Their box has ended: close them when everything was said. */
+void streams_end(struct abox *a);
 
 /* --- handlers --- */
 
