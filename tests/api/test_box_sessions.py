@@ -17,7 +17,7 @@ from hostile_cells import DEAF, FORGED, HOSTILE, WRECKED
 from server import WARM, both_ways, mark, needs_root, serve, until  # noqa: F401
 from test_boxes import refused
 
-pytestmark = needs_root
+pytestmark = [needs_root, pytest.mark.more]
 
 MIB = 1 << 20
 

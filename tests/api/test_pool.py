@@ -17,7 +17,7 @@ from prepared import Prepared
 from server import POOLED, WARM, mark, metric, needs_root, serve, stat_of, until  # noqa: F401
 from test_scarce import few_processes  # noqa: F401
 
-pytestmark = needs_root
+pytestmark = [needs_root, pytest.mark.more]
 
 KIB, MIB = 1 << 10, 1 << 20
 # Where limits are looked at, what the pool has lies between what is asked for.

@@ -16,7 +16,8 @@ import pytest
 sys.path.insert(0, os.path.join(os.path.dirname(__file__), ".."))
 from gate import Failed, Gone, Keeper, default_limits  # noqa: E402
 
-pytestmark = pytest.mark.skipif(os.geteuid() != 0, reason="a default box needs root on a cgroup v1 host")
+pytestmark = [pytest.mark.more,
+              pytest.mark.skipif(os.geteuid() != 0, reason="a default box needs root on a cgroup v1 host")]
 
 SPARE, KIT = 8, 16
 HELD, JOB_KIT, KERNEL = 8, 32, 64

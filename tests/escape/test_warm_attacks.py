@@ -30,7 +30,7 @@ from test_posture import NEEDS_ROOT
 from thaws import (ENV, EXITED, FREEZES, KIT, NOT_BEGUN, PYTHON, SIGNALED, STDIN, THAW, THAW_COLLIDES,  # noqa: F401
                    common_place, every_place, is_collision, place, usual, works)
 
-pytestmark = [NEEDS_ROOT, pytest.mark.skipif(platform.machine() != "x86_64", reason="every start is cold here")]
+pytestmark = [NEEDS_ROOT, pytest.mark.more, pytest.mark.skipif(platform.machine() != "x86_64", reason="every start is cold here")]
 
 # What the hostile programs here begin with. SIGTERM asks them to end and tell.
 HOSTILE = r"""
