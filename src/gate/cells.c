@@ -520,8 +520,8 @@ int cell_send(struct cell *c)
 		task_begin(t);
 	if (c->timeout_us != 0)
 		task_expect(t, c->timeout_us + GRACE_US);
+	(void)abox_save(t->a, NULL, NULL); /* before any of it is sent */
 	task_on_want(t);
-	(void)abox_save(t->a, NULL, NULL);
 	return 0;
 }
 
