@@ -24,6 +24,8 @@ MORE, END_OF_INPUT = 1, 2
 HEADER = struct.Struct("<BBHIQ")
 PAYLOAD_MAX = 49152
 MESSAGE_MAX = 16 << 20
+# Of init: the largest cell of a client, 16 MiB, and what is around it.
+REQUEST_MAX = 17 << 20
 # Messages of which a part has come, at most; init sends one after the other.
 PARTS_MAX = 16
 # More than any packet has, so that none is cut off without being noticed.
@@ -212,7 +214,7 @@ class Channel:
         key = (kind, cell)
         parts, held, size = self._parts.get(key, NOTHING)
         size += len(data) - _header_size
-        parts = [*parts, data[_header_size:]] if size <= MESSAGE_MAX else []
+        parts = [*parts, data[_header_size:]] if size <= REQUEST_MAX else []
         held = [*held, *fds]
         if bits & MORE:
             if len(self._parts) >= PARTS_MAX and key not in self._parts:
@@ -220,7 +222,7 @@ class Channel:
                 raise Gone
             self._parts[key] = (parts, held, size)
         else:
-            self._ready = Message(kind, cell, bits, b"".join(parts) if size <= MESSAGE_MAX else None, held)
+            self._ready = Message(kind, cell, bits, b"".join(parts) if size <= REQUEST_MAX else None, held)
             if key in self._parts:
                 del self._parts[key]
         self._got.popleft()
