@@ -15,7 +15,8 @@ import pytest
 sys.path.insert(0, os.path.join(os.path.dirname(__file__), ".."))
 from gate import FRAME_LATE, Cell, Failed, Keeper  # noqa: E402
 
-pytestmark = pytest.mark.skipif(os.geteuid() != 0, reason="a default box needs root on a cgroup v1 host")
+pytestmark = [pytest.mark.more,
+              pytest.mark.skipif(os.geteuid() != 0, reason="a default box needs root on a cgroup v1 host")]
 
 EXITED, SIGNALED = 0, 1
 STDIN, SWEEP, HELD, KERNEL_FLAG, KEEP = 2, 4, 8, 64, 128

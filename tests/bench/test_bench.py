@@ -16,6 +16,8 @@ sys.path.insert(0, str(HERE))
 
 from harness import cases, kinds, launch, main, peers, promises, report, server, session_kinds, stats  # noqa: E402
 
+pytestmark = pytest.mark.more
+
 FIGURES = {"runs", "failures", "p50", "p95", "p99", "min", "mean"}
 
 
