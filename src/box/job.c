@@ -404,7 +404,7 @@ static const char *why_not(enum job_kind kind, int error)
 
 void job_run(struct init *in, const struct frame *f)
 {
-	struct job_spec spec;
+	struct job_spec spec = { 0 };
 	void *block = NULL;
 	struct job *j;
 	int r;

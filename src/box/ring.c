@@ -28,7 +28,7 @@ int ring_init_large(struct ring *r)
 	void *p = map(RING_LARGE_BYTES, MAP_NORESERVE);
 
 	if (p == MAP_FAILED)
-		return ring_init(r);
+		return -ENOMEM; /* a smaller one would make the job wait for a reader */
 	/* Of two bytes not 2 MiB; and a child of init, which may live long, keeps no copy of it. */
 	(void)madvise(p, RING_LARGE_BYTES, MADV_NOHUGEPAGE);
 	(void)madvise(p, RING_LARGE_BYTES, MADV_DONTFORK);

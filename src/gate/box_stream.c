@@ -37,7 +37,7 @@ struct stream {
 	struct follower *followers;
 	unsigned int pending;
 	struct timer slow;
-	bool closed;
+	bool closing, closed;
 	struct timer over;
 	struct deferred deferred;
 };
@@ -63,14 +63,22 @@ struct follower {
 	struct deferred deferred;
 };
 
+static void goodbye(struct stream *s, uint16_t code, const char *why)
+{
+	if (s->closing || s->closed)
+		return;
+	s->closing = true;
+	ws_close(s->ws, code, why);
+}
+
 /* --- to the client -------------------------------------------------------------------------------- */
 
 static void send_text(struct stream *s, const struct json *j)
 {
-	if (s->closed)
+	if (s->closing || s->closed)
 		return;
 	if (j->failed)
-		ws_close(s->ws, 1013, "out of memory");
+		goodbye(s, 1013, "out of memory");
 	else
 		ws_send(s->ws, false, j->buf, j->len);
 }
@@ -122,13 +130,13 @@ static void on_slow(void *arg)
 {
 	struct stream *s = arg;
 
-	ws_close(s->ws, 1013, "the client does not read");
+	goodbye(s, 1013, "the client does not read");
 }
 
 /* Whether there is room for an event; otherwise time runs. */
 static bool has_room(struct stream *s)
 {
-	if (s->closed)
+	if (s->closing || s->closed)
 		return false;
 	if (ws_queued(s->ws) < REQ_HIGH)
 		return true;
@@ -147,7 +155,7 @@ static void pump(struct follower *f)
 	json_init(&j);
 	while (has_room(s) && run_read(&f->rd, &j, &told)) {
 		if (j.failed) { /* it must not be missing */
-			ws_close(s->ws, 1013, "out of memory");
+			goodbye(s, 1013, "out of memory");
 			break;
 		}
 		send_with_ref(s, f->ref, run_event_str(told.event), j.buf, j.len);
@@ -155,7 +163,7 @@ static void pump(struct follower *f)
 		json_init(&j);
 	}
 	json_done(&j);
-	if (s->closed || !run->ended || f->rd.after < run->seq)
+	if (s->closing || s->closed || !run->ended || f->rd.after < run->seq)
 		return;
 	if (run->ops->told != NULL)
 		run->ops->told(run->arg);
@@ -173,7 +181,7 @@ static void follow(struct stream *s, const char *ref, struct run *run, uint64_t 
 	struct follower *f = calloc(1, sizeof(*f));
 
 	if (f == NULL) {
-		ws_close(s->ws, 1013, "out of memory");
+		goodbye(s, 1013, "out of memory");
 		return;
 	}
 	f->s = s;
@@ -213,11 +221,11 @@ static void on_reply(struct req *r, int status, const void *body, size_t n)
 {
 	struct op_call *c = (struct op_call *)r; /* its first member */
 
+	call_end(c); /* first: to send may close the connection, which ends all its calls */
 	if (status == 204)
 		send_with_ref(c->s, c->ref, NULL, "{\"done\":true}", 13);
 	else
 		send_with_ref(c->s, c->ref, NULL, body, n);
-	call_end(c);
 }
 
 static void on_follow(struct req *r, struct run *run, uint64_t after, void (*left)(void *arg),
@@ -225,8 +233,8 @@ static void on_follow(struct req *r, struct run *run, uint64_t after, void (*lef
 {
 	struct op_call *c = (struct op_call *)r;
 
-	follow(c->s, c->ref, run, after, left, arg);
 	call_end(c);
+	follow(c->s, c->ref, run, after, left, arg);
 }
 
 static const struct req_via via = { .reply = on_reply, .follow = on_follow };
@@ -399,11 +407,11 @@ static void on_message(void *arg, bool binary, const uint8_t *p, size_t n)
 	struct jsonr doc;
 
 	if (binary) {
-		ws_close(s->ws, 1003, "messages are text");
+		goodbye(s, 1003, "messages are text");
 		return;
 	}
 	if (text == NULL) {
-		ws_close(s->ws, 1013, "out of memory");
+		goodbye(s, 1013, "out of memory");
 		return;
 	}
 	(void)memcpy(text, p, n);
@@ -447,12 +455,14 @@ static void forget(struct stream *s)
 	s->a = NULL;
 }
 
+/* Not before everything that ran there was told to its end; who does not read is closed as ever. */
 static void on_over(void *arg)
 {
 	struct stream *s = arg;
 
-	if (!s->closed)
-		ws_close(s->ws, 1000, "the box has ended");
+	if (s->followers == NULL ||
+	    timer_set(&s->g->loop, &s->over, s->g->loop.now_us + 50 * US_PER_MS, on_over, s) < 0)
+		goodbye(s, 1000, "the box has ended");
 }
 
 /* A moment later: at the end of this turn readers are told how it ended. */

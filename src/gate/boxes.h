@@ -32,6 +32,8 @@ enum {
 	BOX_ENDED_MAX = 64,    /* that have ended and are held */
 	BOX_UNHEARD_MAX = 8,   /* of those, that init still holds because nobody asked for them */
 	BOX_TTYS_MAX = 8,
+	BOX_QUEUED_BYTES = 64 * 1024 * 1024,
+	BOX_PARTS_BYTES = 32 * 1024 * 1024,
 	BOX_LIST_MAX = 500,
 };
 
@@ -91,6 +93,8 @@ struct abox {
 	struct task *tasks, *last_task; /* the oldest first */
 	unsigned int running, ended;
 	struct kernel *kernels;
+	size_t queued_bytes,
+		parts_bytes; /* of requests that wait, and of messages that are not whole */
 	struct stream *streams;
 	struct tty *ttys;
 	unsigned int nttys, attached;
@@ -192,8 +196,11 @@ void idem_refuse(struct req *r);
 struct msg_in;
 struct msg_out;
 
+/* How much of a box its record has room for. */
+enum record_room { ROOM_FOR_ALL, ROOM_FOR_WHAT_RUNS, ROOM_FOR_LITTLE, ROOM_MAX };
+
 /* Of a record: those that run or wait to be heard. */
-void tasks_save(const struct abox *a, struct msg_out *m);
+void tasks_save(const struct abox *a, struct msg_out *m, enum record_room room);
 int tasks_load(struct abox *a, struct msg_in *m);
 /* The box is there again: hear of them. */
 void tasks_adopt(struct abox *a);

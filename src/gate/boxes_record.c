@@ -10,7 +10,7 @@
 
 enum { RECORD_VERSION = 1 };
 
-static void put(const struct abox *a, struct msg_out *m)
+static void put(const struct abox *a, struct msg_out *m, enum record_room room)
 {
 	msg_put_u8(m, RECORD_BOX);
 	msg_put_u8(m, RECORD_VERSION);
@@ -31,19 +31,22 @@ static void put(const struct abox *a, struct msg_out *m)
 	msg_put_bytes(m, a->env.p, a->env.n);
 	msg_put_bytes(m, a->metadata.p, a->metadata.n);
 	kernels_save(a, m);
-	tasks_save(a, m);
+	tasks_save(a, m, room);
 	ttys_save(a, m);
 }
 
 int abox_save(struct abox *a, keeper_fn fn, void *arg)
 {
 	static uint8_t record[BOX_RECORD_MAX], space[BOX_RECORD_MAX + 16];
-	struct msg_out m;
+	struct msg_out m = { .failed = true };
 
 	if (a->box == NULL)
 		return -EPIPE;
-	msg_out_init(&m, record, sizeof(record));
-	put(a, &m);
+	/* Rather without what was cancelled, and then without keys, than a record that is not true any more. */
+	for (unsigned int room = ROOM_FOR_ALL; room < ROOM_MAX && m.failed; room++) {
+		msg_out_init(&m, record, sizeof(record));
+		put(a, &m, (enum record_room)room);
+	}
 	return m.failed ? -EMSGSIZE
 			: record_save(a->g, a->box->id, record, m.len, space, sizeof(space), fn,
 				      arg);

@@ -10,6 +10,7 @@
 
 #include "base/own.h"
 
+#include <signal.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -45,11 +46,18 @@ struct spill *spill_new(struct cell *c)
 	return s;
 }
 
+/* Nobody writes to it any more. */
+static void stop(struct spill *s)
+{
+	gjob_signal(&s->job, SIGKILL, 0);
+	gjob_drop(&s->job);
+}
+
 void spill_free(struct spill *s)
 {
 	if (s == NULL)
 		return;
-	gjob_drop(&s->job);
+	stop(s);
 	buf_done(&s->out);
 	free(s);
 }
@@ -72,7 +80,7 @@ static void finish(struct spill *s, bool failed)
 	s->failed = failed;
 	buf_done(&s->out);
 	hold_back(s, false);
-	if (s->ended)
+	if (s->ended && !s->c->t.run.ended)
 		task_on_ended(&s->c->t, &s->exit, s->number);
 }
 
@@ -180,7 +188,7 @@ void spill_output(struct spill *s, const uint8_t *p, size_t n, size_t kept)
 	if (r == 0)
 		r = buf_put(&s->out, p + kept, n - kept);
 	if (r < 0) {
-		gjob_drop(&s->job);
+		stop(s);
 		finish(s, true);
 		return;
 	}

@@ -18,6 +18,24 @@ static struct cell *cell_of(struct task *t)
 	return (struct cell *)t; /* its first member */
 }
 
+/* Its kernel has it, or never will. */
+static void drop_request(struct cell *c)
+{
+	if (c->t.a != NULL)
+		c->t.a->queued_bytes -= c->request_cap;
+	free(c->request);
+	c->request = NULL;
+	c->request_cap = 0;
+}
+
+static void drop_parts(struct cell *c)
+{
+	if (c->t.a != NULL)
+		c->t.a->parts_bytes -= c->parts_counted;
+	c->parts_counted = 0;
+	buf_done(&c->message);
+}
+
 static bool died(const struct task *t)
 {
 	return t->has_exit && (t->exit.flags & JOB_KERNEL_DIED) != 0;
@@ -177,7 +195,7 @@ static void leave(struct cell *c)
 		k->count = c->count;
 	if (k->a->state != ABOX_READY)
 		return;
-	if (died(t) || (t->run.ended && !t->has_exit)) {
+	if (died(t) || (t->run.ended && !t->has_exit && (t->job.started || t->adopted))) {
 		if (!k->shunned)
 			k->death = death_of(t);
 		if (k->state == KERNEL_BUSY)
@@ -194,7 +212,8 @@ static void finished(struct task *t)
 {
 	struct cell *c = cell_of(t);
 
-	buf_done(&c->message);
+	drop_parts(c);
+	drop_request(c);
 	leave(c);
 }
 
@@ -214,6 +233,7 @@ static void cell_free(struct task *t)
 	struct cell *c = cell_of(t);
 
 	buf_done(&c->message);
+	free(c->request);
 	spill_free(c->spill);
 	free(c->failure);
 	free(c);
@@ -269,6 +289,18 @@ static void take_message(struct cell *c, uint64_t number, const char *p, size_t 
 	json_done(&s.members);
 }
 
+/* -errno: there is no room for it, in the box or at all. */
+static int put_part(struct cell *c, const uint8_t *p, size_t n)
+{
+	struct abox *a = c->t.a;
+
+	if (a == NULL || a->parts_bytes + n > BOX_PARTS_BYTES)
+		return -ENOBUFS;
+	a->parts_bytes += n;
+	c->parts_counted += n;
+	return buf_put(&c->message, p, n);
+}
+
 static void on_message(void *arg, uint64_t number, unsigned int flags, const uint8_t *p, size_t n)
 {
 	struct cell *c = arg;
@@ -278,9 +310,10 @@ static void on_message(void *arg, uint64_t number, unsigned int flags, const uin
 	size_t len = n;
 
 	task_note_missing(t, number);
-	if (!whole && !c->too_large && buf_put(&c->message, p, n) < 0) {
-		c->too_large = true; /* or no memory */
-		buf_done(&c->message);
+	drop_request(c);
+	if (!whole && !c->too_large && put_part(c, p, n) < 0) {
+		c->too_large = true;
+		drop_parts(c);
 	}
 	if (more) {
 		t->partly = true;
@@ -300,7 +333,7 @@ static void on_message(void *arg, uint64_t number, unsigned int flags, const uin
 		take_message(c, number, text, len);
 	}
 	if (!whole)
-		buf_done(&c->message);
+		drop_parts(c);
 	c->too_large = false;
 	t->partly = false;
 	task_took(t, number, n);
@@ -312,6 +345,7 @@ static void on_output(void *arg, uint64_t number, unsigned int stream, const uin
 	const struct buf *b = &c->t.run.out[stream - 1];
 	size_t before = buf_len(b);
 
+	drop_request(c);
 	task_on_output(&c->t, number, stream, p, n);
 	if (c->spill != NULL && !c->t.has_exit)
 		spill_output(c->spill, p, n, buf_len(b) - before);
@@ -325,21 +359,26 @@ static void on_ended(void *arg, const struct job_exit *x, uint64_t number)
 		task_on_ended(&c->t, x, number);
 }
 
-/* Its kernel is gone, and its end on the way: nothing of this cell was run. */
+/* Its kernel is gone, and its end on the way or here already: nothing of this cell was run. */
 static bool goes_back(struct cell *c, int error)
 {
 	struct kernel *k = c->k;
+	struct task *t = &c->t;
 
-	if (error != ESRCH || k == NULL || k->running != c || c->t.adopted)
+	if (error != ESRCH || k == NULL || k->running != c || t->adopted || c->request == NULL)
 		return false;
+	timer_clear(&t->g->loop, &t->late);
+	buf_done(&t->input);
+	t->status = TASK_QUEUED;
+	t->flags |= TASK_WAITS;
 	k->running = NULL;
 	k->state = KERNEL_DYING;
-	c->t.status = TASK_QUEUED;
 	c->next = k->queue;
 	k->queue = c;
 	if (k->last == NULL)
 		k->last = c;
 	k->nqueued++;
+	kernel_turn(k);
 	return true;
 }
 
@@ -400,8 +439,8 @@ static struct cell *make(struct abox *a, struct kernel *k, unsigned int flags)
 	task_init(&c->t, &cell_kind, a, flags);
 	c->t.job.lingers = true;
 	c->k = k;
-	c->number = k->number;
-	(void)snprintf(c->kernel, sizeof(c->kernel), "%s", k->name);
+	c->number = k != NULL ? k->number : 0;
+	(void)snprintf(c->kernel, sizeof(c->kernel), "%s", k != NULL ? k->name : "");
 	buf_init(&c->message, CELL_MESSAGE_MAX);
 	return c;
 }
@@ -414,9 +453,12 @@ struct task *cell_load(struct abox *a, unsigned int kernel, unsigned int flags)
 
 	while (k != NULL && k->number != kernel)
 		k = k->next;
-	c = k != NULL ? make(a, k, flags) : NULL;
+	if (k == NULL && (flags & TASK_OVER) == 0)
+		return NULL;
+	c = make(a, k, flags);
 	if (c == NULL)
 		return NULL;
+	c->number = (uint8_t)kernel;
 	if ((flags & TASK_WAITS) != 0)
 		c->t.status = TASK_QUEUED;
 	if ((flags & TASK_OVER) != 0)
@@ -430,7 +472,6 @@ struct task *cell_load(struct abox *a, unsigned int kernel, unsigned int flags)
 static int put_request(struct cell *c, const struct cell_spec *spec)
 {
 	struct json j;
-	int r = -ENOMEM;
 
 	json_init(&j);
 	json_open(&j, NULL, '{');
@@ -443,12 +484,17 @@ static int put_request(struct cell *c, const struct cell_spec *spec)
 	json_bool(&j, "stop_on_error", true);
 	json_close(&j, '}');
 	json_close(&j, '}');
-	if (!j.failed) {
-		buf_init(&c->t.input, j.len);
-		r = buf_put(&c->t.input, j.buf, j.len);
+	if (j.failed || c->t.a->queued_bytes + j.cap > BOX_QUEUED_BYTES) {
+		bool full = !j.failed;
+
+		json_done(&j);
+		return full ? -ENOBUFS : -ENOMEM;
 	}
-	json_done(&j);
-	return r;
+	c->request = j.buf; /* from now on ours */
+	c->request_len = j.len;
+	c->request_cap = j.cap;
+	c->t.a->queued_bytes += j.cap;
+	return 0;
 }
 
 struct cell *cell_new(struct kernel *k, const struct cell_spec *spec, const struct idem_key *key,
@@ -460,11 +506,12 @@ struct cell *cell_new(struct kernel *k, const struct cell_spec *spec, const stru
 	*ret_error = c != NULL ? put_request(c, spec) : -ENOMEM;
 	if (*ret_error == 0 && spec->spill) {
 		c->spill = spill_new(c);
-		t->small_window = true;
+		t->flags |= TASK_SPILL;
 		*ret_error = c->spill != NULL ? 0 : -ENOMEM;
 	}
 	if (*ret_error < 0) {
 		if (c != NULL) {
+			drop_request(c);
 			c->k = NULL;
 			task_release(t);
 		}
@@ -508,7 +555,10 @@ int cell_send(struct cell *c)
 	int r;
 
 	(void)snprintf(kernel, sizeof(kernel), "%llu", (unsigned long long)c->k->job_id);
-	r = gjob_start(t->a->box, &t->job, t->job_id, &job, &job_ops, c);
+	buf_init(&t->input, c->request_len);
+	r = buf_put(&t->input, c->request, c->request_len);
+	if (r == 0)
+		r = gjob_start(t->a->box, &t->job, t->job_id, &job, &job_ops, c);
 	if (r < 0)
 		return r;
 	t->job.lingers = true;

@@ -69,6 +69,10 @@ static struct kernel *find_kernel(struct req *r, struct abox *a, const struct fi
 		return NULL;
 	}
 	k = kernel_named(a, name->p, name->n);
+	if (queued(a) >= BOX_QUEUED_MAX) {
+		own_refuse(r, OWN_TOO_MANY, NULL, "%u cells wait in this box", queued(a));
+		return NULL;
+	}
 	if (k == NULL) {
 		k = kernel_new(a, name->p);
 		if (k == NULL)
@@ -80,7 +84,7 @@ static struct kernel *find_kernel(struct req *r, struct abox *a, const struct fi
 		own_refuse(r, OWN_WRONG_STATE, "kernel", "the kernel '%s' is ending", k->name);
 		return NULL;
 	}
-	if (k->nqueued >= KERNEL_QUEUE_MAX || queued(a) >= BOX_QUEUED_MAX) {
+	if (k->nqueued >= KERNEL_QUEUE_MAX) {
 		own_refuse(r, OWN_TOO_MANY, NULL, "%u cells wait for this kernel", k->nqueued);
 		return NULL;
 	}
@@ -110,7 +114,12 @@ static void start(struct req *r, struct abox *a, const struct create *in,
 	if (outputs != 0)
 		spec.flags |= TASK_OUTPUTS;
 	c = cell_new(k, &spec, key, &error);
-	if (c == NULL) {
+	if (c == NULL && error == -ENOBUFS) {
+		own_refuse(r, OWN_TOO_MANY, NULL,
+			   "the cells that wait in this box are too large together");
+		return;
+	}
+	if (c == NULL || c->t.released) {
 		own_refuse(r, OWN_NO_MEMORY, NULL, "the cell cannot be started");
 		return;
 	}

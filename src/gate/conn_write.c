@@ -15,7 +15,7 @@
 #include <sys/socket.h>
 
 /* Of an answer without a length that waits to be sent; whoever stops at REQ_HIGH stays far below. */
-enum { STREAM_MAX = 16 * 1024 * 1024 };
+enum { STREAM_MAX = 48 * 1024 * 1024 }; /* the largest event, and what waits before it */
 
 /* --- sending ---------------------------------------------------------------------------------- */
 

@@ -50,13 +50,14 @@ struct kernel *kernel_named(const struct abox *a, const char *name, size_t n)
 struct kernel *kernel_new(struct abox *a, const char *name)
 {
 	struct kernel *k, **at = &a->kernels;
-	unsigned int n = 0;
+	unsigned int n = 0, taken = 0;
 	uint8_t number = 1;
 
 	for (; *at != NULL; at = &(*at)->next, n++)
-		if ((*at)->number >= number)
-			number = (uint8_t)((*at)->number + 1);
-	k = n < BOX_KERNELS_MAX && number < UINT8_MAX ? calloc(1, sizeof(*k)) : NULL;
+		taken |= 1u << (*at)->number;
+	while ((taken & 1u << number) != 0)
+		number++;
+	k = n < BOX_KERNELS_MAX ? calloc(1, sizeof(*k)) : NULL;
 	if (k == NULL)
 		return NULL;
 	k->a = a;
@@ -100,6 +101,7 @@ void kernel_await(struct kernel *k, struct req *r)
 		own_refuse(r, OWN_NO_MEMORY, NULL, "out of memory");
 		return;
 	}
+	w->g = r->g;
 	w->r = r;
 	w->next = k->waiters;
 	k->waiters = w;
@@ -107,20 +109,26 @@ void kernel_await(struct kernel *k, struct req *r)
 	r->gone = waiter_gone;
 }
 
+static void on_answer(void *arg)
+{
+	struct kernel_waiter *w = arg;
+	struct req *r = w->r;
+
+	free(w);
+	if (r == NULL)
+		return;
+	r->gone = NULL;
+	req_reply(r, 204, NULL, "", 0);
+}
+
+/* At the end of this turn: with an answer the next request of that connection begins. */
 static void answer_waiters(struct kernel *k)
 {
-	struct kernel_waiter *all = k->waiters, *w;
+	while (k->waiters != NULL) {
+		struct kernel_waiter *w = k->waiters;
 
-	k->waiters = NULL;
-	while ((w = all) != NULL) {
-		struct req *r = w->r;
-
-		all = w->next;
-		free(w);
-		if (r != NULL) {
-			r->gone = NULL;
-			req_reply(r, 204, NULL, "", 0);
-		}
+		k->waiters = w->next;
+		loop_defer(&w->g->loop, &w->deferred, on_answer, w);
 	}
 }
 
@@ -198,7 +206,10 @@ static void on_failed(void *arg, int error, const char *why)
 	k->nsaid = strlen(k->said);
 	if (k->adopted && error == EALREADY) { /* it ended, and the last gate knew */
 		k->death = k->death == DEATH_NONE ? DEATH_CRASHED : k->death;
-		ended(k);
+		if (k->running != NULL)
+			k->gone = true;
+		else
+			ended(k);
 	} else {
 		not_begun(k);
 	}
@@ -373,6 +384,8 @@ void kernel_end(struct kernel *k, bool again)
 	}
 	k->shunned = true;
 	k->death = DEATH_NONE;
+	if (k->state != KERNEL_BUSY) /* nothing more is sent to it */
+		k->state = KERNEL_DYING;
 	kernel_kill(k, DEATH_NONE);
 	(void)abox_save(k->a, NULL, NULL);
 }
@@ -422,7 +435,7 @@ int kernels_load(struct abox *a, struct msg_in *in)
 		k = in->failed ? NULL : kernel_new(a, name);
 		if (k == NULL)
 			return -EPROTO;
-		k->number = msg_get_u8(in);
+		k->number = msg_get_u8(in) & 31;
 		k->state = (enum kernel_state)msg_get_u8(in);
 		k->death = (enum kernel_death)msg_get_u8(in);
 		flags = msg_get_u8(in);
@@ -459,8 +472,13 @@ void kernels_adopt(struct abox *a)
 			continue;
 		}
 		k->job.adopted = true;
-		if (k->state == KERNEL_STARTING)
+		if (k->state == KERNEL_STARTING) {
 			(void)go(k);
+			(void)timer_set(&a->g->loop, &k->late, a->g->loop.now_us + START_US,
+					on_late, k);
+		}
+		if (k->shunned || k->state == KERNEL_DYING)
+			gjob_signal(&k->job, SIGKILL, 0);
 		if (k->state == KERNEL_BUSY && k->running == NULL)
 			k->state = KERNEL_IDLE;
 	}

@@ -39,7 +39,9 @@ struct cell;
 /* Somebody waits until its process is gone. */
 struct kernel_waiter {
 	struct kernel_waiter *next;
+	struct gate *g;
 	struct req *r;
+	struct deferred deferred;
 };
 
 struct kernel {
@@ -77,6 +79,8 @@ struct cell {
 	struct cell *next; /* in the queue */
 	uint64_t timeout_us;
 	bool allow_stdin;
+	char *request; /* for the kernel; NULL: it has it */
+	size_t request_len, request_cap, parts_counted;
 	struct buf message; /* parts of one that is not whole */
 	bool too_large;     /* that one is */
 	bool asked;         /* input() waits */

@@ -9,7 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { FIRST_MARKS = 8 };
+enum { FIRST_MARKS = 8, FULL_US = 100000 };
 
 static const char *const names[] = {
 #define EVENT(id, name) name,
@@ -54,12 +54,17 @@ static void count(struct run *run)
 /* Whether there is room for n bytes more. */
 static bool has_room(const struct run *run, size_t n)
 {
-	const struct runs *all = run->all;
+	struct runs *all = run->all;
+	bool found = true;
 
-	while (all->bytes + n > all->max)
-		if (all->evict == NULL || !all->evict(all->arg))
-			return false;
-	return true;
+	all->writing = run;
+	while (found && all->bytes + n > all->max)
+		found = all->evict != NULL && run->loop->now_us >= all->full_us &&
+			all->evict(all->arg);
+	all->writing = NULL;
+	if (!found && run->loop->now_us >= all->full_us) /* who looks for it looks everywhere */
+		all->full_us = run->loop->now_us + FULL_US;
+	return found;
 }
 
 static void finish_done(struct run *run)
@@ -135,20 +140,17 @@ static void take_frame(struct run *run, uint64_t frame)
 	run->frame = frame;
 }
 
-static void put_mark(struct run *run, uint64_t frame, enum run_event e, size_t at, size_t n,
-		     bool open)
+static void put_mark(struct run *run, uint64_t frame, enum run_event e, size_t at, size_t n)
 {
 	take_frame(run, frame);
 	run->seq++;
 	if (reserve_mark(run) == 0)
 		run->marks[run->nmarks++] = (struct run_mark){
 			.seq = run->seq,
-			.frame = run->frame,
 			.at = at,
 			.n = (uint32_t)n,
 			.t_ms = (uint32_t)((run->loop->now_us - run->began_us) / 1000),
 			.event = (uint8_t)e,
-			.open = open
 		};
 	count(run);
 	run_tell(run);
@@ -183,7 +185,7 @@ void run_output(struct run *run, uint64_t frame, unsigned int stream, const void
 		run->cut[i] = true;
 	end = covered(run, i);
 	run->taken[i] = end;
-	put_mark(run, frame, i == 0 ? RUN_STDOUT : RUN_STDERR, at, end - at, end < buf_len(b));
+	put_mark(run, frame, i == 0 ? RUN_STDOUT : RUN_STDERR, at, end - at);
 }
 
 void run_nothing(struct run *run, uint64_t frame)
@@ -205,7 +207,7 @@ void run_event(struct run *run, uint64_t frame, enum run_event e, const char *me
 		run_tell(run);
 		return;
 	}
-	put_mark(run, frame, e, at, n, false);
+	put_mark(run, frame, e, at, n);
 }
 
 void run_end(struct run *run, uint64_t frame)
@@ -220,7 +222,7 @@ void run_end(struct run *run, uint64_t frame)
 
 		run->taken[i] = end;
 		if (at < end) {
-			put_mark(run, frame, i == 0 ? RUN_STDOUT : RUN_STDERR, at, end - at, false);
+			put_mark(run, frame, i == 0 ? RUN_STDOUT : RUN_STDERR, at, end - at);
 			frame = 0;
 		}
 	}
@@ -257,24 +259,6 @@ void run_forget(struct run *run)
 	}
 	free(text);
 	count(run);
-}
-
-bool run_behind(const struct run *run, size_t keep, size_t each, uint64_t *ret_frame,
-		uint64_t *ret_seq)
-{
-	size_t sum = 0;
-
-	for (size_t i = run->nmarks; i > run->first; i--) {
-		const struct run_mark *m = &run->marks[i - 1];
-
-		if (sum >= keep && !m->open) {
-			*ret_frame = m->frame;
-			*ret_seq = m->seq;
-			return true;
-		}
-		sum += m->n + each;
-	}
-	return false;
 }
 
 /* --- answers ---------------------------------------------------------------------------------------- */

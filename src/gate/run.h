@@ -39,11 +39,9 @@ enum {
 
 struct run_mark {
 	uint64_t seq;
-	uint64_t frame; /* up to here it takes */
-	size_t at;      /* its first byte, of all that its stream ever had */
+	size_t at; /* its first byte, of all that its stream ever had */
 	uint32_t n, t_ms;
 	uint8_t event;
-	bool open; /* the last character of its stream has not come whole */
 };
 
 /* What all runs of a gate hold together. */
@@ -52,6 +50,8 @@ struct runs {
 	/* Too much: let go of something. false: there is nothing. */
 	bool (*evict)(void *arg);
 	void *arg;
+	const struct run *writing; /* for whom room is made: its own output is not let go */
+	uint64_t full_us;          /* until then there was nothing to let go of */
 };
 
 struct run_ops {
@@ -132,10 +132,6 @@ void run_tell(struct run *run);
 /* Drop all that it printed and all events but the last: its answer then has no output. */
 void run_forget(struct run *run);
 
-/* The last event after which at least `keep` bytes come, where one counts its bytes and `each` more, and at which no
- * character is open: its frame and number. Up to there init can let go of its frames: that much is lost with this gate. */
-bool run_behind(const struct run *run, size_t keep, size_t each, uint64_t *ret_frame,
-		uint64_t *ret_seq);
 /* Bytes held. */
 size_t run_bytes(const struct run *run);
 

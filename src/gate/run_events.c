@@ -74,8 +74,12 @@ static bool send_next(struct sse *s)
 	json_raw(&whole, j.buf, j.len);
 	json_raw(&whole, "\n\n", 2);
 	failed = j.failed || whole.failed;
-	if (!failed)
-		(void)req_write(r, whole.buf, whole.len);
+	if (!failed && req_write(r, whole.buf, whole.len) < 0) { /* gone() comes */
+		s->rd.after = told.seq - 1;
+		json_done(&j);
+		json_done(&whole);
+		return false;
+	}
 	json_done(&j);
 	json_done(&whole);
 	if (failed) { /* it must not be missing: the client has to come again */

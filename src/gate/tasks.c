@@ -16,6 +16,7 @@ enum {
 	/* What init is left with of what was said, at most: this part of the box's memory. When there is more, half. */
 	WINDOW_PART = 8,
 	WINDOW_MIN = 160 * 1024, /* a ring holds as much, whatever happens */
+	WINDOW_MAX = 192 * 1024 * 1024,
 	KEY_SAVED = 16,
 	BODY_SAVED = 8,
 	SHELL_KILLED = 128 + SIGKILL, /* how a shell says so */
@@ -175,7 +176,7 @@ bool tasks_evict(void *gate)
 
 	for (const struct abox *a = g->aboxes; a != NULL; a = a->next)
 		for (struct task *t = a->tasks; t != NULL; t = t->next)
-			if (t->run.ended && t->run.readers == NULL &&
+			if (t->run.ended && t->run.readers == NULL && &t->run != g->runs.writing &&
 			    run_bytes(&t->run) >
 				    (largest != NULL ? run_bytes(&largest->run) : 65536))
 				largest = t;
@@ -330,34 +331,83 @@ static size_t window(const struct task *t)
 {
 	const uint64_t *limit = t->a->limits.v;
 	uint64_t most = 2 * limit[LIMIT_OUTPUT] + RUN_OTHER_MAX;
-	uint64_t part = t->small_window ? 0 : limit[LIMIT_MEMORY] / WINDOW_PART;
+	uint64_t part = (t->flags & TASK_SPILL) != 0 ? 0 : limit[LIMIT_MEMORY] / WINDOW_PART;
 
+	if (most > WINDOW_MAX)
+		most = WINDOW_MAX;
 	if (part > most)
 		part = most;
 	return part > WINDOW_MIN ? (size_t)part : WINDOW_MIN;
 }
 
+/* Whether what came so far can be let go of without tearing a message or a character apart. One whose ring is small
+ * cannot wait for the end of a large message. */
+static bool may_cut(const struct task *t)
+{
+	const struct run *run = &t->run;
+
+	if (t->partly)
+		return (t->flags & TASK_SPILL) != 0;
+	return run->taken[0] == buf_len(&run->out[0]) && run->taken[1] == buf_len(&run->out[1]);
+}
+
+static void add_point(struct task *t, uint64_t number)
+{
+	if (t->npoints == TASK_POINTS)
+		(void)memmove(t->points, t->points + 1, --t->npoints * sizeof(t->points[0]));
+	t->points[t->npoints++] = (struct task_point){ number, t->run.seq, t->total };
+}
+
+/* The latest place behind which at least `keep` bytes came; NULL: none. */
+static const struct task_point *find_point(const struct task *t, size_t keep)
+{
+	for (unsigned int i = t->npoints; i > 0; i--)
+		if (t->total - t->points[i - 1].total >= keep)
+			return &t->points[i - 1];
+	return NULL;
+}
+
+static void acknowledge(struct task *t, struct task_point p)
+{
+	unsigned int left = 0;
+
+	for (unsigned int i = 0; i < t->npoints; i++)
+		if (t->points[i].frame > p.frame)
+			t->points[left++] = t->points[i];
+	t->npoints = left;
+	t->acked_total = p.total;
+	t->acked_frame = p.frame;
+	t->acked_seq = p.seq;
+	(void)abox_save(t->a, NULL, NULL); /* first: so the next gate knows what it has missed */
+	gjob_ack(&t->job, p.frame);
+}
+
 void task_took(struct task *t, uint64_t number, size_t n)
 {
-	size_t keep;
+	uint64_t last = t->npoints > 0 ? t->points[t->npoints - 1].total : t->acked_total;
+	const struct task_point *p;
 
+	t->total += n + FRAME_HEADER;
 	if (t->has_exit) { /* late: it goes with the end, or behind it */
 		if (!t->held)
 			gjob_ack(&t->job, number);
+		else if (t->a != NULL && t->total - t->acked_total > window(t))
+			let_go(t);
 		return;
 	}
-	t->unacked += n + FRAME_HEADER;
-	if (t->a == NULL || t->partly || t->held_back || t->unacked <= window(t))
+	if (t->a == NULL)
 		return;
-	keep = window(t) / 2;
-	t->unacked = keep;
-	if (!run_behind(&t->run, keep, FRAME_HEADER, &t->acked_frame, &t->acked_seq)) {
-		t->acked_frame = number;
-		t->acked_seq = t->run.seq;
-		t->unacked = 0;
-	}
-	(void)abox_save(t->a, NULL, NULL); /* first: so the next gate knows what it has missed */
-	gjob_ack(&t->job, t->acked_frame);
+	if (may_cut(t) && t->total - last >= window(t) / TASK_POINTS)
+		add_point(t, number);
+	if (t->held_back || t->total - t->acked_total <= window(t))
+		return;
+	p = find_point(t, window(t) / 2);
+	if (p == NULL)
+		p = find_point(t, 0);
+	if (p != NULL)
+		acknowledge(t, *p);
+	else if (!t->partly && t->total - t->acked_total > window(t) / 4 * 5)
+		acknowledge(t, (struct task_point){ number, t->run.seq, t->total });
 }
 
 void task_on_output(void *arg, uint64_t number, unsigned int stream, const uint8_t *p, size_t n)
@@ -429,6 +479,8 @@ static void feed(struct task *t)
 {
 	bool feeding = (t->flags & TASK_FEEDING) != 0;
 
+	if (feeding && t->adopted)
+		return; /* the rest of it is lost */
 	while (buf_len(&t->input) > 0) {
 		size_t n = gjob_input(&t->job, buf_head(&t->input), buf_len(&t->input));
 
@@ -529,32 +581,34 @@ void tasks_end(struct abox *a, bool oom, const char *why)
 /* --- another gate --------------------------------------------------------------------------------- */
 
 /* One that was cancelled before it began is known to nobody else. */
-static bool is_saved(const struct task *t)
+static bool is_saved(const struct task *t, enum record_room room)
 {
-	bool unheard = (t->flags & TASK_WAITS) != 0 && !t->told;
+	bool unheard = (t->flags & TASK_WAITS) != 0 && !t->told && room == ROOM_FOR_ALL;
 
 	return t->job_id != 0 && (!t->run.ended || t->held || unheard);
 }
 
-void tasks_save(const struct abox *a, struct msg_out *m)
+void tasks_save(const struct abox *a, struct msg_out *m, enum record_room room)
 {
 	uint16_t n = 0;
 
 	for (const struct task *t = a->tasks; t != NULL; t = t->next)
-		n += is_saved(t);
+		n += is_saved(t, room);
 	msg_put_u16(m, n);
 	for (const struct task *t = a->tasks; t != NULL; t = t->next) {
-		if (!is_saved(t))
+		bool keyed = t->idem.set && room != ROOM_FOR_LITTLE;
+
+		if (!is_saved(t, room))
 			continue;
 		msg_put_u8(m, t->kind->save(t));
 		msg_put_u64(m, t->job_id);
 		msg_put_u64(m, t->started_ms);
 		msg_put_u16(m, (uint16_t)(t->flags | (t->run.ended ? TASK_OVER : 0) |
 					  (t->acked_frame != 0 ? TASK_ACKED : 0)));
-		msg_put_u8(m, t->idem.set);
-		for (unsigned int i = 0; t->idem.set && i < KEY_SAVED; i++)
+		msg_put_u8(m, keyed);
+		for (unsigned int i = 0; keyed && i < KEY_SAVED; i++)
 			msg_put_u8(m, t->idem.key[i]);
-		for (unsigned int i = 0; t->idem.set && i < BODY_SAVED; i++)
+		for (unsigned int i = 0; keyed && i < BODY_SAVED; i++)
 			msg_put_u8(m, t->idem.body[i]);
 		if (t->acked_frame != 0) {
 			msg_put_u64(m, t->acked_frame);
@@ -614,8 +668,10 @@ static int adopt(struct task *t)
 				 .cwd = "/",
 				 .argv = argv,
 				 .envp = envp };
+	bool lingers = t->job.lingers;
 	int r = gjob_start(t->a->box, &t->job, t->job_id, &spec, t->kind->job, t);
 
+	t->job.lingers = lingers;
 	if (r == 0)
 		t->job.adopted = true;
 	return r;

@@ -38,9 +38,10 @@ enum task_flags {
 	TASK_WAITS = 1u << 9,    /* of a cell: it has not begun */
 	TASK_OVER = 1u << 10,    /* in records: it has ended */
 	TASK_ACKED = 1u << 11,   /* in records: something of it was acknowledged */
+	TASK_SPILL = 1u << 12,   /* of a cell: its ring is small, see cell_spill.c */
 };
 
-enum { TASK_ERROR_TEXT = 160, TASK_SUMMARY = 160 };
+enum { TASK_ERROR_TEXT = 160, TASK_SUMMARY = 160, TASK_POINTS = 16 };
 
 struct task;
 
@@ -83,14 +84,19 @@ struct task {
 	unsigned int flags;
 	struct job_exit exit;
 	bool has_exit;
-	bool told;                    /* a client had the answer */
-	bool held;                    /* init has its end, and was not told to let go */
-	bool adopted;                 /* the gate before this one started it */
-	bool released;                /* it stays for its readers only */
-	uint64_t number;              /* of its EXIT */
-	size_t unacked;               /* bytes of frames, about */
-	bool small_window, held_back; /* it spills: see cell_spill.c */
-	bool partly; /* a message has begun and is not whole: no time to acknowledge anything */
+	bool told;       /* a client had the answer */
+	bool held;       /* init has its end, and was not told to let go */
+	bool adopted;    /* the gate before this one started it */
+	bool released;   /* it stays for its readers only */
+	uint64_t number; /* of its EXIT */
+	/* Bytes of frames so far, and places between them up to which they could be acknowledged, the oldest first. */
+	uint64_t total, acked_total;
+	struct task_point {
+		uint64_t frame, seq, total;
+	} points[TASK_POINTS];
+	unsigned int npoints;
+	bool held_back; /* it spills faster than its file is written */
+	bool partly;    /* a message has begun and is not whole: no time to acknowledge anything */
 	uint64_t acked_frame, acked_seq; /* what was acknowledged while it ran */
 	struct buf input;
 	bool input_end;
