@@ -126,7 +126,7 @@ def test_a_deleted_kernel_whose_cells_nobody_asked_for(server, box):
 
 
 def test_late_output_of_a_cell_of_the_last_gate(server, box):
-    cell = box.begin("import os, threading, time\ndef late():\n    while not os.path.exists('go'): time.sleep(0.01)\n    print('late')\n"
+    cell = box.start("import os, threading, time\ndef late():\n    while not os.path.exists('go'): time.sleep(0.01)\n    print('late')\n"
                      "threading.Thread(target=late).start()")
     until(lambda: box.kernel("main")[1]["state"] == "idle", "it has ended")
     kill(server)
