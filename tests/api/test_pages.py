@@ -189,9 +189,10 @@ def test_every_schema_is_used(api):
     assert set(api["components"]["schemas"]) == used
 
 
-BOX, COMMAND = "/v1/boxes/{box_id}", "/v1/boxes/{box_id}/commands/{command_id}"
-# A command that runs, or is only begun; events, or none any more.
-TWO_WAYS = {("post", f"{BOX}/commands"), ("get", f"{COMMAND}/events")}
+BOX = "/v1/boxes/{box_id}"
+COMMAND, CELL, KERNEL = f"{BOX}/commands/{{command_id}}", f"{BOX}/cells/{{cell_id}}", f"{BOX}/kernels/{{kernel}}"
+# A command or a cell that runs, or is only begun; events, or none any more.
+TWO_WAYS = {("post", f"{BOX}/commands"), ("get", f"{COMMAND}/events"), ("post", f"{BOX}/cells"), ("get", f"{CELL}/events")}
 
 
 def test_operations_are_whole(api):
@@ -210,6 +211,9 @@ def test_operations_are_whole(api):
             assert ("content" in call["responses"][code]) == (code != "204"), path
 
 
+IN_BOX = {401, 403, 404, 409, 410, 503}
+TOLD = IN_BOX | {413, 415, 422}
+TASK_MADE = TOLD | {429}
 ERRORS = {
     ("get", "/health"): {503}, ("get", "/ready"): {503}, ("get", "/metrics"): {401, 403, 503},
     ("post", "/v1/execute"): {401, 403, 404, 413, 415, 422, 429, 503},
@@ -222,11 +226,14 @@ ERRORS = {
     ("post", "/v1/boxes"): {401, 403, 404, 409, 413, 415, 422, 429, 503}, ("get", "/v1/boxes"): {401, 403, 422, 503},
     ("get", BOX): {401, 403, 404, 410, 503}, ("patch", BOX): {401, 403, 404, 409, 410, 413, 415, 422, 503},
     ("delete", BOX): {401, 403, 404, 409, 410, 503},
-    ("post", f"{BOX}/commands"): {401, 403, 404, 409, 410, 413, 415, 422, 429, 503}, ("get", f"{BOX}/commands"): {401, 403, 404, 409, 410, 503},
-    ("get", COMMAND): {401, 403, 404, 409, 410, 422, 503}, ("delete", COMMAND): {401, 403, 404, 409, 410, 422, 503},
-    ("get", f"{COMMAND}/events"): {401, 403, 404, 409, 410, 422, 503},
-    ("post", f"{COMMAND}/stdin"): {401, 403, 404, 409, 410, 413, 415, 422, 429, 503},
-    ("post", f"{COMMAND}/signal"): {401, 403, 404, 409, 410, 413, 415, 422, 503},
+    ("post", f"{BOX}/commands"): TASK_MADE, ("get", f"{BOX}/commands"): IN_BOX,
+    ("get", COMMAND): IN_BOX | {422}, ("delete", COMMAND): IN_BOX | {422}, ("get", f"{COMMAND}/events"): IN_BOX | {422},
+    ("post", f"{COMMAND}/stdin"): TOLD | {429}, ("post", f"{COMMAND}/signal"): TOLD,
+    ("post", f"{BOX}/cells"): TASK_MADE, ("get", f"{BOX}/cells"): IN_BOX,
+    ("get", CELL): IN_BOX | {422}, ("delete", CELL): IN_BOX | {422}, ("get", f"{CELL}/events"): IN_BOX | {422},
+    ("post", f"{CELL}/input"): TOLD,
+    ("get", f"{BOX}/kernels"): IN_BOX, ("get", KERNEL): IN_BOX, ("delete", KERNEL): IN_BOX,
+    ("post", f"{BOX}/interrupt"): TOLD, ("post", f"{BOX}/restart"): TOLD,
 }
 # Said as well, where they apply.
 ELSE = {400, 421, 500}

@@ -44,9 +44,12 @@ static void start_kernel(void)
 	CHECK(socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair) == 0);
 	channel = pair[1];
 	pid = fork();
-	if (pid == 0)
+	if (pid == 0) {
+		/* A shell's background jobs are born with it ignored. */
+		(void)signal(SIGINT, SIG_DFL);
 		for (;;)
 			(void)pause();
+	}
 	CHECK(pid > 0);
 	k = kernel();
 	*k = (struct job){ .state = JOB_RUNNING,
