@@ -13,13 +13,17 @@ import sys
 import threading
 import traceback
 import weakref
+from itertools import islice
 from types import SimpleNamespace
 
 _before = set()
+# The last of them: our own name, as an object that nobody else has.
+_last = __name__.encode().decode()
 
 
 def remember():
     """Modules that are there now belong to the image and stay as they are."""
+    sys.modules[_last] = sys.modules.pop(__name__)
     _before.update(sys.modules)
 
 
@@ -115,6 +119,20 @@ def _clear(module):
                 names[name] = None
 
 
+def _own_modules():
+    """Names of the program's modules, the oldest first.
+
+    To walk over a name is to write to it, and those of an image are on hundreds of pages. New ones come behind them. So if ours is
+    still as far from the beginning as it was, and nothing known is behind it, the rest is all there is, and is not looked at.
+    """
+    new = len(sys.modules) - len(_before)
+    if new >= 0:
+        names = list(islice(reversed(sys.modules), new + 1))
+        if names.pop() is _last and _before.isdisjoint(names):
+            return ["__main__", *reversed(names)]
+    return [name for name in sys.modules if name not in _before or name == "__main__"]
+
+
 def _empty_modules():
     """Objects that live in the program's own modules die, and may have something to say."""
     for name in ("last_type", "last_value", "last_traceback", "last_exc"):
@@ -122,10 +140,9 @@ def _empty_modules():
             delattr(sys, name)
     # At its end the interpreter shows no source lines any more.
     sys.modules["io"] = None
-    names = [name for name in sys.modules if name not in _before or name == "__main__"]
     modules = []
-    for name in names:
-        module = sys.modules.pop(name)
+    for name in _own_modules():
+        module = sys.modules.pop(name, None)
         try:
             modules.append(weakref.ref(module))
         except TypeError:

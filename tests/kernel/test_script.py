@@ -199,3 +199,44 @@ def test_a_terminal(tmp_path, env):
         os.close(master)
         os.close(slave)
     assert results[0] == results[1]
+
+
+# What a program does to sys.modules, and whether the names of the image have to be walked over to find its own.
+MODULES = {
+    "nothing": ("", False),
+    "one more": ("import beside", False),
+    "two more": ("import beside, wave", False),
+    "one that is gone again": ("import beside\ndel sys.modules['beside']", False),
+    "another in its place": ("sys.modules['json'] = sys", False),
+    "one less": ("del sys.modules['json']", True),
+    "one less, one more": ("del sys.modules['json']\nimport beside", True),
+    "the same once more": ("del sys.modules['json']\nimport json", True),
+    "ours is gone": ("del sys.modules[ours]", True),
+    "ours is the last again": ("del sys.modules['json']\nours_it_is = sys.modules.pop(ours)\nimport beside\n"
+                               "sys.modules[ours] = ours_it_is", True),
+    "another order": ("them = dict(sys.modules)\nsys.modules.clear()\nsys.modules.update(sorted(them.items()))", True),
+}
+
+
+@pytest.mark.parametrize("name", MODULES)
+def test_modules_of_the_program(tmp_path, name):
+    change, walked = MODULES[name]
+    (tmp_path / "beside.py").write_text("")
+    (tmp_path / "prog.py").write_text(f"""
+import sys
+import glovebox_kernel.ending as ending
+class Asked(set):
+    asked = 0
+    def __contains__(self, name):
+        Asked.asked += 1
+        return super().__contains__(name)
+ours = "glovebox_kernel.ending"
+before = ending._before
+ending._before = Asked(before)
+{change}
+found, asked = ending._own_modules(), Asked.asked
+ending._before = before
+print(found == [n for n in sys.modules if n not in before or n == "__main__"], asked > 0)
+""")
+    done = subprocess.run([PYTHON, "-I", "-B", "-c", BOOT.format(source=str(SOURCE)), "prog.py"], cwd=tmp_path, capture_output=True, check=False)
+    assert (done.stdout, done.stderr, done.returncode) == (b"True %r\n" % walked, b"", 0)
