@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """What must not be the same in two processes that went on from one image: random numbers, names, identities.
 
-remember() is called at the end of prepare(), renew() in serve(). Only modules that were imported are looked at.
+remember() is called at the end of prepare(). In each process renew() comes first of all, and begin() when it knows what it is to do. Only modules
+that were imported are looked at.
 """
 from .safe import builtins as __builtins__  # isort: skip
 
@@ -24,6 +25,7 @@ DRAWN_MIN = 1 << 64
 def remember():
     """Generators that libraries made for themselves while they were imported. And a rehearsal: the first time is slow."""
     renew()
+    begin()
     objects = gc.get_objects()
     _generators.extend(o for o in objects if isinstance(o, random.Random) and not isinstance(o, random.SystemRandom))
     kind = getattr(sys.modules.get("numpy.random"), "BitGenerator", None)
@@ -45,16 +47,25 @@ def renew():
         generator.state = type(generator)().state
     _bit_generators.clear()
     random.seed()
+    _take(FIRST_STEPS)
+    threading.main_thread()._set_native_id()
+
+
+def begin():
+    """What is the caller's: the time zone, and from when on time counts."""
+    time.tzset()
+    _take(LAST_STEPS)
+
+
+def _take(steps):
     modules = sys.modules
-    for name, step in STEPS.items():
+    for name, step in steps.items():
         module = modules.get(name)
         if module is not None:
             try:
                 step(module)
             except Exception:
                 pass
-    threading.main_thread()._set_native_id()
-    time.tzset()
 
 
 def _numpy(module):
@@ -92,5 +103,6 @@ def _multiprocessing(module):
     module.current_process()._config["authkey"] = module.AuthenticationString(urandom(32))
 
 
-STEPS = {"numpy.random": _numpy, "ssl": _ssl, "_sqlite3": _sqlite, "tempfile": _tempfile, "uuid": _uuid, "logging": _logging,
-         "multiprocessing.process": _multiprocessing}
+FIRST_STEPS = {"numpy.random": _numpy, "ssl": _ssl, "_sqlite3": _sqlite, "tempfile": _tempfile, "uuid": _uuid,
+               "multiprocessing.process": _multiprocessing}
+LAST_STEPS = {"logging": _logging}

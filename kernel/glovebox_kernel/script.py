@@ -23,10 +23,20 @@ from . import ending
 # Py_file_input of the C interface.
 FILE_INPUT = 257
 
-STREAMS = (("stdin", 0), ("stdout", 1), ("stderr", 2))
+INPUT = (("stdin", 0),)
+OUTPUTS = (("stdout", 1), ("stderr", 2))
 
 # Whoever was __main__ before: its names must not go away while it runs.
 _kept = []
+# Whether the outputs were opened without buffers; None: not yet.
+_direct = None
+
+_libc = ctypes.CDLL(None, use_errno=True)
+_libc.fopen.restype = ctypes.c_void_p
+_run_file = ctypes.PyDLL(None).PyRun_FileExFlags
+_run_file.argtypes = [ctypes.c_void_p, ctypes.c_char_p, ctypes.c_int, ctypes.py_object, ctypes.py_object, ctypes.c_int,
+                      ctypes.c_void_p]
+_run_file.restype = ctypes.py_object
 
 
 def prepare(imports=()):
@@ -39,33 +49,37 @@ def prepare(imports=()):
     ending.remember()
 
 
+def open_outputs():
+    """In the process that will run a program, as soon as its descriptors 1 and 2 are there. Its environment may be another one later."""
+    global _direct
+    direct = bool(os.environ.get("PYTHONUNBUFFERED"))
+    if direct != _direct:
+        _direct = direct
+        _open_streams(OUTPUTS)
+
+
 def run(path, args=(), source=None):
     """The program at `path`, or the text `source` under that name. The process ends here, as after the program."""
     path = os.fspath(path)
-    libc = ctypes.CDLL(None, use_errno=True)
-    libc.fopen.restype = ctypes.c_void_p
-    simple = ctypes.PyDLL(None).PyRun_FileExFlags
-    simple.argtypes = [ctypes.c_void_p, ctypes.c_char_p, ctypes.c_int, ctypes.py_object, ctypes.py_object, ctypes.c_int,
-                       ctypes.c_void_p]
-    simple.restype = ctypes.py_object
-    _open_streams()
+    open_outputs()
+    _open_streams(INPUT)
     name = path
     if source is not None:
-        file = libc.fopen(b"/proc/self/fd/%d" % _memory_file(source), b"rbe")
+        file = _libc.fopen(b"/proc/self/fd/%d" % _memory_file(source), b"rbe")
     else:
         # As the interpreter does: absolute, but not tidied up.
         name = path if os.path.isabs(path) else os.path.join(os.getcwd(), path)
-        file = libc.fopen(os.fsencode(path), b"rbe")
+        file = _libc.fopen(os.fsencode(path), b"rbe")
     if not file:
         number = ctypes.get_errno()
         print(f"{sys.executable}: can't open file {name!r}: [Errno {number}] {os.strerror(number)}", file=sys.stderr)
-        ending.end(2, libc)
+        ending.end(2, _libc)
     space = _look_new(path, list(args), source is None)
     space.update(__loader__=SourceFileLoader("__main__", name), __file__=name, __cached__=None)
     _lift_recursion_limit()
     status, error = 0, None
     try:
-        simple(file, os.fsencode(name), FILE_INPUT, space, space, 1, None)
+        _run_file(file, os.fsencode(name), FILE_INPUT, space, space, 1, None)
     except BaseException as e:
         # Without our own frame.
         e.__traceback__ = e.__traceback__.tb_next
@@ -76,7 +90,7 @@ def run(path, args=(), source=None):
     space.pop("__file__", None)
     space.pop("__cached__", None)
     space = None
-    ending.end(status, libc)
+    ending.end(status, _libc)
 
 
 def _memory_file(source):
@@ -105,9 +119,9 @@ def _look_new(path, args, is_file):
     return main.__dict__
 
 
-def _open_streams():
+def _open_streams(which):
     """The descriptors may be of another kind than those of the start: a terminal, for instance."""
-    for name, fd in STREAMS:
+    for name, fd in which:
         old = getattr(sys, name)
         _kept.append(old)
         encoding, errors = getattr(old, "encoding", "utf-8"), getattr(old, "errors", "strict")
@@ -123,12 +137,11 @@ def _open_streams():
 
 def _open(fd, name, encoding, errors):
     writes = fd != 0
-    direct = bool(os.environ.get("PYTHONUNBUFFERED"))
-    file = io.open(fd, "wb" if writes else "rb", buffering=0 if writes and direct else -1, closefd=False)
-    raw = file if writes and direct else file.raw
+    file = io.open(fd, "wb" if writes else "rb", buffering=0 if writes and _direct else -1, closefd=False)
+    raw = file if writes and _direct else file.raw
     raw.name = name
-    stream = io.TextIOWrapper(file, encoding, errors, newline="\n", line_buffering=not direct and (fd == 2 or raw.isatty()),
-                              write_through=writes and direct)
+    stream = io.TextIOWrapper(file, encoding, errors, newline="\n", line_buffering=not _direct and (fd == 2 or raw.isatty()),
+                              write_through=writes and _direct)
     stream.mode = "w" if writes else "r"
     return stream
 

@@ -84,11 +84,11 @@ def _wait(channel):
 
 
 def _run(channel, config):
-    fresh.renew()
     os.environ.clear()
     for word in config["env"]:
         name, _, value = word.partition("=")
         os.environ[name] = value
+    fresh.begin()
     os.chdir(config["cwd"])
     argv = config["argv"]
     if "source" in config:
@@ -105,6 +105,13 @@ def _run(channel, config):
     script.run(argv[1], argv[2:])
 
 
+def _serve(channel):
+    """What is the same for every program comes before it waits for one."""
+    fresh.renew()
+    script.open_outputs()
+    _run(channel, _wait(channel))
+
+
 def program(modules):
     lib = _freezer()
     archive.shut()
@@ -115,8 +122,7 @@ def program(modules):
     gc.collect()
     gc.freeze()
     _freeze(lib)
-    channel = socket.socket(fileno=CHANNEL)
-    _run(channel, _wait(channel))
+    _serve(socket.socket(fileno=CHANNEL))
 
 
 def kernel(modules):

@@ -201,6 +201,23 @@ def test_a_terminal(tmp_path, env):
     assert results[0] == results[1]
 
 
+@pytest.mark.parametrize("before", ["", "1"])
+@pytest.mark.parametrize("after", ["", "1"])
+def test_outputs_that_were_opened_ahead(tmp_path, before, after):
+    """They are those of the environment that the program has, whatever it was when they were opened."""
+    (tmp_path / "prog.py").write_text("import sys\nfor s in (sys.stdin, sys.stdout, sys.stderr, sys.__stdout__, sys.__stderr__):\n"
+                                      "    print(s, type(s.buffer), s.line_buffering, s.write_through, s.encoding, s.errors)\n"
+                                      "print('no end', end='')\nsys.stderr.write('x')\nimport os\nos._exit(3)")
+    ahead = BOOT.replace("script.run(", f"import os; os.environ['PYTHONUNBUFFERED'] = {before!r}; script.open_outputs(); "
+                                        f"os.environ['PYTHONUNBUFFERED'] = {after!r}; script.run(")
+    results = []
+    for command in ([PYTHON, "prog.py"], [PYTHON, "-I", "-B", "-c", ahead.format(source=str(SOURCE)), "prog.py"]):
+        done = subprocess.run(command, cwd=tmp_path, env={"LANG": "C.UTF-8", "PYTHONUNBUFFERED": after}, capture_output=True,
+                              stdin=subprocess.DEVNULL, check=False)
+        results.append((done.stdout, done.stderr, done.returncode))
+    assert results[0] == results[1] and results[0][2] == 3
+
+
 # What a program does to sys.modules, and whether the names of the image have to be walked over to find its own.
 MODULES = {
     "nothing": ("", False),

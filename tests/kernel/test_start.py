@@ -4,6 +4,7 @@ import json
 import os
 import re
 import subprocess
+import time
 
 import pytest
 
@@ -49,6 +50,14 @@ def test_config_is_environment_directory_and_arguments(either):
 def test_time_zone_is_of_the_environment(either):
     kernel = either(env={"TZ": "Asia/Tokyo"})
     assert kernel.run("import time; time.tzname").value == "('JST', 'JST')"
+
+
+def test_time_begins_with_config(either):
+    kernel = either(configure=False)
+    kernel.until(lambda: kernel.waiting)
+    before = time.time()
+    kernel.configure(kernel.home)
+    assert kernel.run(f"import logging\nlogging._startTime / (1e9 if isinstance(logging._startTime, int) else 1) >= {before}").value == "True"
 
 
 def test_modules_of_the_directory_and_of_pythonpath(either, tmp_path):
