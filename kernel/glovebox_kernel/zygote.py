@@ -15,7 +15,7 @@ import os
 import socket
 import sys
 
-from . import archive, fresh, script
+from . import archive, ending, fresh, script
 
 CHANNEL, IMAGE, FREEZE = 3, 4, 5
 CONFIG, BEGUN, WAITING = 1, 14, 15
@@ -101,6 +101,7 @@ def _run(channel, config):
         if config["stdin"] != os.devnull:
             os.unlink(config["stdin"])
     channel.send(bytes([BEGUN]) + bytes(HEADER - 1))
+    ending.tell_on(channel.fileno())
     channel.close()
     script.run(argv[1], argv[2:])
 

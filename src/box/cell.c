@@ -22,19 +22,16 @@
 #include "box/init.h"
 
 #include "base/clock.h"
-#include "base/io.h"
 #include "base/own.h"
 #include "base/str.h"
 #include "wire/msg.h"
 
 #include <fcntl.h>
 #include <signal.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/epoll.h>
 #include <sys/ioctl.h>
-#include <time.h>
 
 #define GRACE_US \
 	(2 * US_PER_S) /* from the interrupt of a cell whose time is over to the kernel's end */
@@ -140,34 +137,18 @@ void cell_free(struct job *c)
 
 /* --- to the kernel -------------------------------------------------------------------------- */
 
-static uint64_t cpu_us(pid_t pid)
-{
-	struct timespec t;
-	clockid_t id;
-
-	if (clock_getcpuclockid(pid, &id) != 0 || clock_gettime(id, &t) < 0)
-		return 0;
-	return (uint64_t)t.tv_sec * US_PER_S + (uint64_t)t.tv_nsec / 1000;
-}
-
 /* What its kernel used since the cell was asked; its largest size is that of all its life. */
 static void measure(struct job *c)
 {
-	uint64_t now = cpu_us(c->pid), used = now > c->cell->cpu_us ? now - c->cell->cpu_us : 0;
-	char path[32], text[2048];
-	const char *peak = NULL;
+	uint64_t now = usage_cpu_us(c->pid),
+		 used = now > c->cell->cpu_us ? now - c->cell->cpu_us : 0;
 
-	(void)snprintf(path, sizeof(path), "/proc/%d/status", (int)c->pid);
-	if (io_read_text(AT_FDCWD, path, text, sizeof(text)) > 0)
-		peak = strstr(text, "VmHWM:");
-	c->usage.ru_utime =
-		(struct timeval){ (time_t)(used / US_PER_S), (suseconds_t)(used % US_PER_S) };
-	c->usage.ru_maxrss = peak != NULL ? strtol(peak + strlen("VmHWM:"), NULL, 10) : 0;
+	usage_set(&c->usage, used, usage_peak_kib(c->pid));
 }
 
 void cell_asked(struct job *c)
 {
-	c->cell->cpu_us = cpu_us(c->pid);
+	c->cell->cpu_us = usage_cpu_us(c->pid);
 	c->started_us = clock_us();
 	c->deadline_us = job_deadline(c->started_us, c->cell->timeout_us);
 }

@@ -34,8 +34,8 @@ enum watch { /* what an epoll event speaks of; upper half of its data */
 
 enum job_state {
 	JOB_FREE,    /* the slot is empty */
-	JOB_RUNNING, /* the leader has not been reaped */
-	JOB_ENDED,   /* reaped; its pipes may hold output that was printed before */
+	JOB_RUNNING, /* the leader has not been reaped, nor said that it is over */
+	JOB_ENDED,   /* it has; its pipes may hold output that was printed before */
 	JOB_TOLD,    /* EXIT is in the ring; what still arrives is late (a cell's), or dropped */
 };
 
@@ -81,6 +81,7 @@ struct job {
 	bool went;               /* GO came */
 	bool ready;              /* it said that it waits for that */
 	bool begun;              /* and that it has begun */
+	bool said;               /* and how it ended, before it was reaped */
 	struct kernel *kernel;   /* NULL: it is none */
 	struct cell *cell;       /* NULL: it is none */
 	uint64_t order;          /* JOB_TOLD: the lower, the earlier */
@@ -156,6 +157,10 @@ struct job *job_find(struct init *in, uint64_t id);
 unsigned int job_slot(const struct init *in, const struct job *j);
 /* Move a job on as far as it can go now; it may be free then. */
 void job_settle(struct init *in, struct job *j);
+/* Its leader says that it is at its end, with this status, and waits. */
+void job_says_end(struct init *in, struct job *j, uint8_t status);
+/* Whether its end is that of its pipes, rather than what was in them when its leader ended. */
+bool job_reads_to_end(const struct job *j);
 /* Its EXIT into the ring: it is JOB_TOLD. */
 void job_tell_exit(struct init *in, struct job *j);
 /* It is over and everything of it was acknowledged: free, and its id remembered. */
@@ -242,6 +247,16 @@ void kernel_ended(struct job *k);
 void kernel_settle(struct init *in, struct job *j);
 /* Try again what had no memory; when to do so next. */
 uint64_t kernel_again(struct init *in, struct job *k, uint64_t now);
+
+/* --- usage.c: what a process has used that still runs --- */
+
+/* Processor time, of all its threads; 0: unknown. */
+uint64_t usage_cpu_us(pid_t pid);
+/* Its largest size so far; 0: unknown, because its memory is gone. */
+long usage_peak_kib(pid_t pid);
+/* Whether no other process counts as its own: it has waited for no child. */
+bool usage_is_its_own(pid_t pid);
+void usage_set(struct rusage *u, uint64_t cpu_us, long peak_kib);
 
 /* --- kit.c: what Python is started with --- */
 

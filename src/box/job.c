@@ -10,6 +10,10 @@
  * JOB_SWEEP every other process is killed then and the pipes are read to their end. Without, a
  * daemon that kept the pipe open may go on writing; from then on it is read and dropped, so that
  * the daemon neither blocks nor dies of it.
+ *
+ * A thawed program has much memory, and to tear that down takes longer than many a program runs. So it
+ * says its status itself, as its last act, and waits; it is killed with all others, its job has ended, and
+ * what is in the pipes then belongs to it. It is reaped later, by the way.
  */
 #include "box/init.h"
 
@@ -142,12 +146,17 @@ void job_tell_exit(struct init *in, struct job *j)
 	j->state = JOB_TOLD;
 }
 
+bool job_reads_to_end(const struct job *j)
+{
+	return (j->flags & JOB_SWEEP) != 0 && !j->said;
+}
+
 /* Whether everything that comes before its EXIT is in the ring. */
 static bool is_drained(const struct job *j)
 {
 	if (j->kernel != NULL && !j->kernel->over)
 		return false;
-	if ((j->flags & JOB_SWEEP) != 0)
+	if (job_reads_to_end(j))
 		return j->out[0].fd < 0 && j->out[1].fd < 0;
 	return !streams_behind(j);
 }
@@ -197,6 +206,22 @@ static void leader_ended(struct init *in, struct job *j, int status, const struc
 		(void)kill(-1, SIGKILL);
 	streams_mark(j);
 	job_settle(in, j);
+}
+
+/* Without the channel it ends by itself, and is reaped: so do those that are to be killed anyway, and those whose figures only wait4()
+ * knows. Others of the job can say it, too: that is a way to end, as there are many. */
+void job_says_end(struct init *in, struct job *j, uint8_t status)
+{
+	struct rusage usage;
+
+	usage_set(&usage, usage_cpu_us(j->pid), usage_peak_kib(j->pid));
+	if ((j->flags & JOB_SWEEP) == 0 || j->timed_out || usage.ru_maxrss == 0 ||
+	    !usage_is_its_own(j->pid)) {
+		channel_close(in, j);
+		return;
+	}
+	j->said = true;
+	leader_ended(in, j, (int)status << 8, &usage);
 }
 
 void jobs_reap(struct init *in)

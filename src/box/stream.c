@@ -89,7 +89,7 @@ static ssize_t discard(int fd, size_t max)
 static bool is_over(const struct job *j, const struct out_stream *s)
 {
 	return (j->state == JOB_TOLD && !cell_lingers(j)) ||
-	       (j->state == JOB_ENDED && (j->flags & JOB_SWEEP) == 0 && s->left == 0);
+	       (j->state == JOB_ENDED && !job_reads_to_end(j) && s->left == 0);
 }
 
 /* One read of at most max bytes into the ring, or into nowhere beyond output_max. */
@@ -158,7 +158,7 @@ void out_event(struct init *in, struct job *j, unsigned int i)
 		return;
 	if (is_over(j, s))
 		n = discard(s->fd, RING_READ_MAX);
-	else if (j->state == JOB_ENDED && (j->flags & JOB_SWEEP) == 0)
+	else if (j->state == JOB_ENDED && !job_reads_to_end(j))
 		n = -EAGAIN; /* no more than what was marked, and job_settle() does that */
 	else
 		n = read_stream(j, i, RING_READ_MAX);

@@ -7,6 +7,7 @@
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/prctl.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/wait.h>
@@ -41,9 +42,12 @@ static struct job *ended_job(uint64_t left)
 	in->gate_fd = in->sending = -1;
 	CHECK(pipe2(out, O_CLOEXEC | O_NONBLOCK) == 0 && pipe2(err, O_CLOEXEC | O_NONBLOCK) == 0);
 	j = &in->jobs[0];
-	*j = (struct job){
-		.state = JOB_ENDED, .id = 5, .in_fd = -1, .exec_fd = -1, .deadline_us = UINT64_MAX
-	};
+	*j = (struct job){ .state = JOB_ENDED,
+			   .id = 5,
+			   .in_fd = -1,
+			   .exec_fd = -1,
+			   .channel_fd = -1,
+			   .deadline_us = UINT64_MAX };
 	j->out[0] = (struct out_stream){ .fd = out[0], .watched = true, .left = left };
 	j->out[1] = (struct out_stream){ .fd = err[0], .watched = true };
 	CHECK_EQ_INT(ring_init(&j->ring), 0);
@@ -202,4 +206,169 @@ TEST(box_job_whose_output_was_stolen_ends)
 	CHECK_EQ_INT(j->state, JOB_TOLD);
 	CHECK_EQ_INT(j->ring.next_number, 2);
 	close_job(j);
+}
+
+/* --- the end, told by the job itself --------------------------------------------------------------------------------- */
+
+static int channel; /* the job's end */
+
+/* A job that has begun, and its channel. Not with JOB_SWEEP: that would end all processes that we may end. */
+static struct job *begun_job(void)
+{
+	struct job *j = ended_job(0);
+	int pair[2];
+
+	CHECK(socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair) == 0);
+	channel = pair[1];
+	j->state = JOB_RUNNING;
+	j->pid = getpid();
+	j->flags = JOB_HELD | JOB_THAW;
+	j->channel_fd = pair[0];
+	j->went = j->ready = j->begun = true;
+	return j;
+}
+
+static void say(uint8_t type, size_t n)
+{
+	const uint8_t packet[CHANNEL_HEADER + 2] = { type, [CHANNEL_HEADER] = 7 };
+
+	CHECK_EQ_INT(send(channel, packet, n, 0), n);
+}
+
+/* Who waits there for its end sees that it has to go by itself. */
+static void check_let_go(struct job *j)
+{
+	CHECK_EQ_INT(j->channel_fd, -1);
+	CHECK_EQ_INT(recv(channel, &(char){ 0 }, 1, 0), 0);
+	CHECK_EQ_INT(j->state, JOB_RUNNING);
+	CHECK(!j->said);
+	CHECK_EQ_INT(j->ring.next_number, 1);
+	(void)close(channel);
+	close_job(j);
+}
+
+TEST(box_job_without_sweep_is_told_of_when_reaped)
+{
+	struct job *j = begun_job();
+
+	say(CHANNEL_ENDED, CHANNEL_HEADER + 1);
+	job_event(in, 0, WATCH_CHANNEL);
+	check_let_go(j);
+}
+
+TEST(box_job_that_says_something_else_is_not_heard_again)
+{
+	static const struct {
+		uint8_t type;
+		size_t n;
+	} rows[] = {
+		{ CHANNEL_ENDED, CHANNEL_HEADER },
+		{ CHANNEL_ENDED, CHANNEL_HEADER + 2 },
+		{ CHANNEL_ENDED, 1 },
+		{ CHANNEL_BEGUN, CHANNEL_HEADER },
+		{ CHANNEL_WAITING, CHANNEL_HEADER },
+		{ CHANNEL_END, CHANNEL_HEADER + 1 },
+	};
+
+	for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+		struct job *j = begun_job();
+
+		say(rows[i].type, rows[i].n);
+		job_event(in, 0, WATCH_CHANNEL);
+		check_let_go(j);
+	}
+}
+
+TEST(box_job_that_has_not_begun_cannot_have_ended)
+{
+	struct job *j = begun_job();
+
+	j->begun = false;
+	say(CHANNEL_ENDED, CHANNEL_HEADER + 1);
+	job_event(in, 0, WATCH_CHANNEL);
+	check_let_go(j);
+}
+
+/* It was said, and the leader is as good as dead: others still hold the pipes. */
+TEST(box_job_that_said_its_end_does_not_wait_for_its_pipes)
+{
+	struct job *j = ended_job(3);
+
+	j->flags = JOB_SWEEP;
+	j->said = true;
+	CHECK_EQ_INT(write(out[1], "abc", 3), 3);
+	job_event(in, 0, WATCH_OUT);
+	CHECK_EQ_INT(j->state, JOB_TOLD);
+	CHECK_EQ_INT(j->ring.next_number, 3);
+	CHECK_EQ_INT(write(out[1], "late", 4), 4);
+	job_event(in, 0, WATCH_OUT);
+	CHECK_EQ_INT(j->ring.next_number, 3);
+	close_job(j);
+}
+
+/* --- figures of who still runs --------------------------------------------------------------------------------------- */
+
+TEST(box_usage_is_of_who_runs)
+{
+	enum { BIG = 64 << 20 };
+	struct rusage u;
+	char *big = malloc(BIG);
+	uint64_t before = usage_cpu_us(getpid());
+
+	CHECK(big != NULL && before > 0);
+	(void)memset(big, 1, BIG);
+	CHECK(usage_peak_kib(getpid()) >= BIG / 1024);
+	free(big);
+	CHECK(usage_peak_kib(getpid()) >= BIG / 1024);
+	while (usage_cpu_us(getpid()) < before + 10000)
+		;
+	usage_set(&u, 2500000, 77);
+	CHECK(u.ru_utime.tv_sec == 2 && u.ru_utime.tv_usec == 500000 && u.ru_maxrss == 77);
+	CHECK(u.ru_stime.tv_sec == 0 && u.ru_stime.tv_usec == 0);
+}
+
+/* A process with this name, which waits; it has waited for a child before. */
+static pid_t parent(const char *name, bool waits)
+{
+	int ready[2];
+	pid_t pid;
+
+	CHECK(pipe2(ready, O_CLOEXEC) == 0);
+	pid = fork();
+	CHECK(pid >= 0);
+	if (pid == 0) {
+		pid_t child = waits ? fork() : 0;
+
+		(void)prctl(PR_SET_NAME, name);
+		(void)alarm(60);
+		if (waits && child == 0)
+			_exit(0);
+		if (waits)
+			(void)waitpid(child, NULL, 0);
+		CHECK_EQ_INT(write(ready[1], "x", 1), 1);
+		for (;;)
+			(void)pause();
+	}
+	CHECK_EQ_INT(read(ready[0], &(char){ 0 }, 1), 1);
+	(void)close(ready[0]);
+	(void)close(ready[1]);
+	return pid;
+}
+
+TEST(box_usage_knows_whether_children_were_waited_for)
+{
+	static const char *const names[] = { "plain", "a b) R 1 1", "))))", "1 2 3 4 5 6 7" };
+
+	for (size_t i = 0; i < 2 * sizeof(names) / sizeof(names[0]); i++) {
+		pid_t pid = parent(names[i / 2], i % 2 == 1);
+
+		CHECK_EQ_INT(usage_is_its_own(pid), i % 2 == 0);
+		CHECK(usage_peak_kib(pid) > 0);
+		(void)kill(pid, SIGKILL);
+		CHECK_EQ_INT(waitid(P_PID, (id_t)pid, NULL, WEXITED | WNOWAIT), 0);
+		CHECK_EQ_INT(usage_peak_kib(pid), 0); /* its memory is gone */
+		CHECK_EQ_INT(waitpid(pid, NULL, 0), pid);
+		CHECK(!usage_is_its_own(pid));
+		CHECK_EQ_INT(usage_cpu_us(pid), 0);
+	}
 }

@@ -1,0 +1,69 @@
+// SPDX-License-Identifier: Apache-2.0
+/*
+ * What a process has used that still runs. Of one that has ended wait4(2) says it, but only when its memory was torn down.
+ *
+ * Should: say nothing rather than something wrong.
+ */
+#include "box/init.h"
+
+#include "base/clock.h"
+#include "base/io.h"
+
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+/* Fields of /proc/PID/stat, as proc(5) counts them: faults of children that were waited for. */
+enum { STAT_STATE = 3, STAT_CMINFLT = 11, STAT_CMAJFLT = 13 };
+
+static ssize_t read_proc(pid_t pid, const char *name, char *text, size_t size)
+{
+	char path[48];
+
+	(void)snprintf(path, sizeof(path), "/proc/%d/%s", (int)pid, name);
+	return io_read_text(AT_FDCWD, path, text, size);
+}
+
+uint64_t usage_cpu_us(pid_t pid)
+{
+	struct timespec t;
+	clockid_t id;
+
+	if (clock_getcpuclockid(pid, &id) != 0 || clock_gettime(id, &t) < 0)
+		return 0;
+	return (uint64_t)t.tv_sec * US_PER_S + (uint64_t)t.tv_nsec / 1000;
+}
+
+long usage_peak_kib(pid_t pid)
+{
+	char text[2048];
+	const char *peak = NULL;
+
+	if (read_proc(pid, "status", text, sizeof(text)) > 0)
+		peak = strstr(text, "\nVmHWM:");
+	return peak != NULL ? strtol(peak + strlen("\nVmHWM:"), NULL, 10) : 0;
+}
+
+bool usage_is_its_own(pid_t pid)
+{
+	char text[1024];
+	const char *p = read_proc(pid, "stat", text, sizeof(text)) > 0 ? strrchr(text, ')') : NULL;
+
+	/* Its name, in brackets, may be anything. No child runs without a fault. */
+	for (int field = STAT_STATE; p != NULL && field <= STAT_CMAJFLT; field++) {
+		p = strchr(p + 1, ' ');
+		if (p != NULL && (field == STAT_CMINFLT || field == STAT_CMAJFLT) &&
+		    strtoull(p, NULL, 10) != 0)
+			return false;
+	}
+	return p != NULL;
+}
+
+void usage_set(struct rusage *u, uint64_t cpu_us, long peak_kib)
+{
+	*u = (struct rusage){ .ru_utime = { (time_t)(cpu_us / US_PER_S),
+					    (suseconds_t)(cpu_us % US_PER_S) },
+			      .ru_maxrss = peak_kib };
+}
