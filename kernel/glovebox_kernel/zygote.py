@@ -15,10 +15,10 @@ import os
 import socket
 import sys
 
-from . import archive, ending, fresh, script
+from . import archive, ending, fresh, rehearsal, script
 
 CHANNEL, IMAGE, FREEZE = 3, 4, 5
-CONFIG, BEGUN, WAITING = 1, 14, 15
+CONFIG, RUN, ENDED, BEGUN, WAITING, READY, END = 1, 2, 13, 14, 15, 16, 18
 HEADER = 16
 MORE = 1
 
@@ -74,6 +74,7 @@ def _wait(channel):
     """What to do. The other side is gone: then there is nothing to do."""
     message = b""
     channel.send(bytes([WAITING]) + bytes(HEADER - 1))
+    rehearsal.take(channel.fileno())
     while True:
         packet = channel.recv(1 << 16)
         if len(packet) < HEADER or packet[0] != CONFIG:
@@ -113,6 +114,55 @@ def _serve(channel):
     _run(channel, _wait(channel))
 
 
+# --- rehearsals ----------------------------------------------------------------------------------------------
+
+
+def _packet(kind, cell, message):
+    return bytes([kind]) + bytes(7) + cell.to_bytes(8, "little") + json.dumps(message).encode()
+
+
+def _sample(modules):
+    """What most programs do: they import something, and print."""
+    return "".join(f"import {name}\n" for name in modules if name in sys.modules) + "print(1)\n"
+
+
+def _perform_program(channel):
+    for fd in (1, 2):
+        os.dup2(os.pipe()[1], fd)
+    _serve(channel)
+
+
+def _rehearse_program(modules):
+    path = os.path.join(os.getcwd(), ".rehearsal.py")
+
+    def play(channel):
+        rehearsal.expect(channel, WAITING)
+        channel.send(_packet(CONFIG, 0, {"argv": [sys.executable, path], "env": [f"{name}={value}" for name, value in os.environ.items()],
+                                         "cwd": os.getcwd(), "source": _sample(modules), "stdin": os.devnull}))
+        rehearsal.expect(channel, ENDED)
+
+    rehearsal.learn(_perform_program, play)
+    if os.path.exists(path):
+        os.unlink(path)
+
+
+def _rehearse_kernel(modules, serve):
+    def play(channel):
+        rehearsal.expect(channel, WAITING)
+        channel.send(_packet(CONFIG, 0, {"env": dict(os.environ), "cwd": os.getcwd()}))
+        rehearsal.expect(channel, READY)
+        ends = [*os.pipe(), *os.pipe()]
+        socket.send_fds(channel, [_packet(RUN, 1, {"type": "execute", "content": {"code": _sample(modules) + "1\n"}})], ends[1::2])
+        rehearsal.expect(channel, END)
+        for fd in ends:
+            os.close(fd)
+
+    rehearsal.learn(lambda channel: serve(channel.detach()), play)
+
+
+# --- what is frozen ------------------------------------------------------------------------------------------
+
+
 def program(modules):
     lib = _freezer()
     archive.shut()
@@ -122,6 +172,7 @@ def program(modules):
     fresh.remember()
     gc.collect()
     gc.freeze()
+    _rehearse_program(modules)
     _freeze(lib)
     _serve(socket.socket(fileno=CHANNEL))
 
@@ -130,5 +181,6 @@ def kernel(modules):
     from . import main
     lib = _freezer()
     main.prepare(modules)
+    _rehearse_kernel(modules, main.serve)
     _freeze(lib)
     main.serve(CHANNEL)
