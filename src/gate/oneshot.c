@@ -53,6 +53,8 @@ static void box_ended(void *arg, const struct box_figures *f)
 	if (o->counted)
 		quota_give(o->g, o->spec.tenant);
 	admit_done(&o->ticket);
+	if (o->pooled)
+		pool_turn(o->g);
 	loop_defer(&o->g->loop, &o->deferred, oneshot_free, o);
 }
 

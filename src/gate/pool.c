@@ -13,6 +13,7 @@
 enum {
 	LATER_US = 1000 * 1000,    /* after a failure */
 	REST_US = 5 * 1000 * 1000, /* after a member had to make room */
+	TAKEN_US = 10 * 1000,      /* after one was taken, if who has it does not end before */
 };
 
 /* --- the job ---------------------------------------------------------------------------------- */
@@ -381,7 +382,9 @@ struct gbox *pool_take(struct gate *g, enum warm_kind kind, const struct box_req
 	b = found->box;
 	gjob_give(&found->job, job, job_ops, arg);
 	forget(found);
-	later(g, 1); /* first let this one run */
+	/* First let this one run. Others that are taken meanwhile do not put it off. */
+	if (g->pool.later.place == 0)
+		later(g, TAKEN_US);
 	return b;
 }
 

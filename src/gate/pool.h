@@ -41,7 +41,8 @@ struct pool {
 	uint64_t yielded;  /* members that were ended to make room */
 };
 
-/* Make what is missing, end what is old. */
+/* Make what is missing, end what is old. When a member was taken that is a little later, or when its box has ended: to make a box takes the
+ * processor that its program wants. */
 void pool_turn(struct gate *g);
 /* A box such as q, with a job in it that waits for GO. Both are the caller's, and as after gbox_new() ready() or failed() comes
  * later, once. The job may be lost by then, with the box, for which there is another one then: its box is NULL. NULL: make one. */

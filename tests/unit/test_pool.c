@@ -345,6 +345,34 @@ TEST(pool_hands_out_at_once_what_fits)
 	close_all();
 }
 
+/* The next one is made a little later, and not put off by others that are taken meanwhile. */
+TEST(pool_lets_one_run_before_it_makes_another)
+{
+	static struct box_request q;
+	struct gjob first = { 0 }, second = { 0 };
+	struct gbox *a, *b;
+	uint64_t at_us;
+
+	open_pool();
+	g.pool.rests_until_us = 0;
+	timer_clear(&g.loop, &g.pool.later);
+	standard(&q);
+	a = take(&q, &first);
+	CHECK(a != NULL && g.pool.later.place != 0);
+	at_us = g.pool.later.at_us;
+	CHECK(at_us >= g.loop.now_us + 1000 && at_us < g.loop.now_us + 1000 * 1000);
+	g.loop.now_us += 500;
+	b = take(&q, &second);
+	CHECK(b != NULL && b != a);
+	CHECK_EQ_INT(g.pool.later.at_us, at_us);
+	asked_nothing();
+	pass(1000 * 1000);
+	(void)asked(OP_BOX_NEW);
+	gbox_end(a, NULL, NULL);
+	gbox_end(b, NULL, NULL);
+	close_all();
+}
+
 TEST(pool_asks_for_the_limits_that_are_wanted)
 {
 	static struct box_request q;
