@@ -329,34 +329,42 @@ static int load_before(struct oneshot *o, const uint8_t *record, size_t n)
 
 /* --- the box ------------------------------------------------------------------------------------ */
 
+/* Should this gate hang, the keeper ends the box. */
+static void set_deadline(struct oneshot *o)
+{
+	uint8_t body[16];
+	struct msg_out m;
+
+	msg_out_init(&m, body, sizeof(body));
+	msg_put_u64(&m, o->box->id);
+	msg_put_u64(&m, o->spec.timeout_us + GRACE_US);
+	(void)keeper_ask(&o->g->keeper, OP_BOX_DEADLINE, body, m.len, NULL, NULL);
+}
+
 static void on_ready(void *arg, struct gbox *b)
 {
 	struct oneshot *o = arg;
 
 	o->box = b;
 	o->pooled = o->program.box != NULL;
-	if (!o->adopted) {
-		uint8_t body[16];
-		struct msg_out m;
-
-		if (!b->made_ahead)
-			metrics_box(&o->g->metrics, b->info.setup_us);
-		audit(o->g, "box_made", NULL, "request", o->request, "tenant", o->spec.tenant->name,
-		      "for", operation_str(o->spec.operation), "policy", "network none", NULL);
-		/* Should this gate hang, the keeper ends the box. */
-		msg_out_init(&m, body, sizeof(body));
-		msg_put_u64(&m, b->id);
-		msg_put_u64(&m, o->spec.timeout_us + GRACE_US);
-		(void)keeper_ask(&o->g->keeper, OP_BOX_DEADLINE, body, m.len, NULL, NULL);
-		o->phase = PHASE_STAGE;
-		/* A warm Python writes a small program itself; the next gate could not repeat that. */
-		o->inlined = b->info.image != 0 && o->spec.owner == NULL &&
-			     o->spec.files[0].p != NULL && o->spec.files[0].n <= INLINE_MAX;
-		stage_run(&o->stage, b, o->inlined);
-	} else {
+	if (o->adopted) {
 		o->g->metrics.adopted[ADOPTED_RUN]++;
 		start_run(o);
+		return;
 	}
+	if (!b->made_ahead)
+		metrics_box(&o->g->metrics, b->info.setup_us);
+	o->phase = PHASE_STAGE;
+	/* A warm Python writes a small program itself; the next gate could not repeat that. */
+	o->inlined = b->info.image != 0 && o->spec.owner == NULL && o->spec.files[0].p != NULL &&
+		     o->spec.files[0].n <= INLINE_MAX;
+	stage_run(&o->stage, b, o->inlined);
+	/* What others have to know comes behind what the program waits for. */
+	gboxes_flush(o->g);
+	audit(o->g, "box_made", NULL, "request", o->request, "tenant", o->spec.tenant->name, "for",
+	      operation_str(o->spec.operation), "policy", "network none", NULL);
+	if (o->box != NULL)
+		set_deadline(o);
 }
 
 static void on_failed(void *arg, const struct err *e)
