@@ -256,6 +256,8 @@ uint64_t usage_cpu_us(pid_t pid);
 long usage_peak_kib(pid_t pid);
 /* Whether no other process counts as its own: it has waited for no child. */
 bool usage_is_its_own(pid_t pid);
+/* Whether there is no process but it and us, not even one that has ended. */
+bool usage_is_alone(pid_t pid);
 void usage_set(struct rusage *u, uint64_t cpu_us, long peak_kib);
 
 /* --- kit.c: what Python is started with --- */

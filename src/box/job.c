@@ -12,8 +12,8 @@
  * the daemon neither blocks nor dies of it.
  *
  * A thawed program has much memory, and to tear that down takes longer than many a program runs. So it
- * says its status itself, as its last act, and waits; it is killed with all others, its job has ended, and
- * what is in the pipes then belongs to it. It is reaped later, by the way.
+ * says its status itself, as its last act, and waits; if nobody else is left it is killed, its job has ended, and
+ * what is in the pipes then is all that it printed. It is reaped later, by the way.
  */
 #include "box/init.h"
 
@@ -208,15 +208,16 @@ static void leader_ended(struct init *in, struct job *j, int status, const struc
 	job_settle(in, j);
 }
 
-/* Without the channel it ends by itself, and is reaped: so do those that are to be killed anyway, and those whose figures only wait4()
- * knows. Others of the job can say it, too: that is a way to end, as there are many. */
+/* Without the channel it ends by itself, and is reaped: so do those that are to be killed anyway, those whose figures only wait4() knows, and
+ * those that leave somebody behind, who may print until he is gone. Others of the job can say it, too: that is a way to end, as there
+ * are many. */
 void job_says_end(struct init *in, struct job *j, uint8_t status)
 {
 	struct rusage usage;
 
 	usage_set(&usage, usage_cpu_us(j->pid), usage_peak_kib(j->pid));
 	if ((j->flags & JOB_SWEEP) == 0 || j->timed_out || usage.ru_maxrss == 0 ||
-	    !usage_is_its_own(j->pid)) {
+	    !usage_is_its_own(j->pid) || !usage_is_alone(j->pid)) {
 		channel_close(in, j);
 		return;
 	}

@@ -9,11 +9,13 @@
 #include "base/clock.h"
 #include "base/io.h"
 
+#include <dirent.h>
 #include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
+#include <unistd.h>
 
 /* Fields of /proc/PID/stat, as proc(5) counts them: faults of children that were waited for. */
 enum { STAT_STATE = 3, STAT_CMINFLT = 11, STAT_CMAJFLT = 13 };
@@ -59,6 +61,22 @@ bool usage_is_its_own(pid_t pid)
 			return false;
 	}
 	return p != NULL;
+}
+
+bool usage_is_alone(pid_t pid)
+{
+	DIR *d = opendir("/proc");
+	const struct dirent *e;
+	bool alone = d != NULL;
+
+	while (alone && (e = readdir(d)) != NULL) {
+		long other = strtol(e->d_name, NULL, 10);
+
+		alone = other == 0 || other == getpid() || other == pid;
+	}
+	if (d != NULL)
+		(void)closedir(d);
+	return alone;
 }
 
 void usage_set(struct rusage *u, uint64_t cpu_us, long peak_kib)

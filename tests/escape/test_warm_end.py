@@ -56,7 +56,8 @@ def run(box, code, **kw):
 PROGRAMS = {
     "status": ("sys.exit(3)", (EXITED, 3)),
     "forged": ("os.write(channel, ended(7))\ntime.sleep(1000)", (EXITED, 7)),
-    "forged by a child": ("if os.fork() == 0:\n    os.write(channel, ended(8))\ntime.sleep(1000)", (EXITED, 8)),
+    "forged by a child": ("if os.fork() == 0:\n    os.write(channel, ended(8))\n    os._exit(0)\nos.wait()\nsys.exit(6)", (EXITED, 6)),
+    "forged by who goes on": ("if os.fork() == 0:\n    os.write(channel, ended(8))\n    time.sleep(1000)\ntime.sleep(.1)\nsys.exit(6)", (EXITED, 6)),
     "twice": ("os.write(channel, ended(7)), os.write(channel, ended(8))\ntime.sleep(1000)", (EXITED, 7)),
     "too long": ("os.write(channel, ended(7) + b'x')\nsys.exit(4)", (EXITED, 4)),
     "too short": ("os.write(channel, bytes([13]))\nsys.exit(4)", (EXITED, 4)),
@@ -94,6 +95,12 @@ def test_nobody_is_left(box):
     """What the program left running is gone, although nobody waited for it."""
     out, _ = run(box, "import subprocess, sys\np = subprocess.Popen(['/bin/sleep', '1000'])\nprint(p.pid)")
     assert box.run(f"import os\nprint(int(os.path.exists('/proc/{int(out)}/exe')))") == 0
+
+
+def test_what_somebody_else_printed_is_there(box):
+    out, end = run(box, "import os, sys, time\nr, w = os.pipe()\nif os.fork() == 0:\n    print('child')\n    os.write(w, b'x')\n    time.sleep(1000)\n"
+                        "os.read(r, 1)\nprint('parent')\nsys.exit(4)")
+    assert (out, end.how, end.code) == ("child\nparent\n", EXITED, 4)
 
 
 def test_time_is_over(box):

@@ -355,6 +355,11 @@ static pid_t parent(const char *name, bool waits)
 	return pid;
 }
 
+TEST(box_usage_knows_who_is_not_alone)
+{
+	CHECK(getpid() == 1 || !usage_is_alone(getpid())); /* there is always a process 1 */
+}
+
 TEST(box_usage_knows_whether_children_were_waited_for)
 {
 	static const char *const names[] = { "plain", "a b) R 1 1", "))))", "1 2 3 4 5 6 7" };
