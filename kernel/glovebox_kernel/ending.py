@@ -173,7 +173,7 @@ def _own_modules():
     still as far from the beginning as it was, and nothing known is behind it, the rest is all there is, and is not looked at.
     """
     new = len(sys.modules) - len(_before)
-    if new >= 0:
+    if new >= 0 and type(sys.modules) is dict:
         names = list(islice(reversed(sys.modules), new + 1))
         if names.pop() is _last and _before.isdisjoint(names):
             return ["__main__", *reversed(names)]
@@ -220,5 +220,7 @@ def end(status, libc):
     if status < 0:
         signal.signal(signal.SIGINT, signal.SIG_DFL)
         os.kill(os.getpid(), signal.SIGINT)
-    _tell(status)
-    os._exit(status)
+    try:
+        _tell(status)
+    finally:
+        os._exit(status)
