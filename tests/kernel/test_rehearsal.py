@@ -69,8 +69,8 @@ def test_what_the_child_wrote_to_is_learned():
 
 def test_only_what_it_had_done_by_then():
     """The list is of the moment when play() returns; and nothing of the child is left, or was written here."""
-    assert said("rehearsal.learn(lambda c: (perform(c), write(8)), play)\nprint(listed(), area[3 * PAGE], os.listdir('/proc/self/task') == [str(os.getpid())],"
-                "[fd for fd in os.listdir('/proc/self/fd') if int(fd) > 2 and os.path.exists(f'/proc/self/fd/{fd}')])") == ([3, 4, 7], 1, True, [])
+    assert said("rehearsal.learn(lambda c: (perform(c), write(8)), play)\nprint((listed(), area[3 * PAGE], os.listdir('/proc/self/task') == [str(os.getpid())],"
+                "[fd for fd in os.listdir('/proc/self/fd') if int(fd) > 2 and os.path.exists(f'/proc/self/fd/{fd}')]))") == ([3, 4, 7], 1, True, [])
 
 
 @pytest.mark.parametrize("do", [
@@ -102,7 +102,7 @@ before = in_child(own)
 def taken():
     rehearsal.take(b.fileno())
     return own()
-print(before, in_child(taken), ctypes.CDLL(None).madvise(ctypes.c_void_p(start), ctypes.c_size_t(PAGE), 23))
+print((before, in_child(taken), ctypes.CDLL(None).madvise(ctypes.c_void_p(start), ctypes.c_size_t(PAGE), 23)))
 """
 
 

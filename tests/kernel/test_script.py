@@ -222,7 +222,7 @@ def test_outputs_that_were_opened_ahead(tmp_path, before, after):
 MODULES = {
     "nothing": ("", False),
     "one more": ("import beside", False),
-    "two more": ("import beside, wave", False),
+    "two more": ("import beside, colorsys", False),
     "one that is gone again": ("import beside\ndel sys.modules['beside']", False),
     "another in its place": ("sys.modules['json'] = sys", False),
     "one less": ("del sys.modules['json']", True),
