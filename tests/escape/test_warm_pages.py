@@ -7,11 +7,11 @@ import time
 import pytest
 
 from test_posture import NEEDS_ROOT
-from thaws import ENV, EXITED, PYTHON, SWEEP, THAW, common_place, is_collision, usual, words  # noqa: F401
+from thaws import ENV, EXITED, KERNEL, PYTHON, SWEEP, THAW, common_place, usual, words  # noqa: F401
 
 pytestmark = [NEEDS_ROOT, pytest.mark.skipif(platform.machine() != "x86_64", reason="every start is cold here")]
 
-FLAGS = {"program": THAW | SWEEP, "kernel": THAW | 64}
+FLAGS = {"program": THAW | SWEEP, "kernel": THAW | KERNEL}
 # A zygote that rehearses nothing.
 NO_LIST = "zygote.rehearsal.learn = lambda perform, play: None"
 OWN = """
@@ -19,16 +19,6 @@ import json, re, sys
 with open(f"/proc/{sys.argv[1]}/smaps_rollup") as f:
     print(json.dumps(sum(map(int, re.findall("Private_Dirty: *([0-9]+)", f.read())))))
 """
-
-
-def waiting(box, kind):
-    for _ in range(5):
-        job = box.thaw(flags=FLAGS[kind])
-        said = box.waits(job)
-        if said is True:
-            return job
-        assert is_collision(said)
-    return pytest.fail("it collides every time")
 
 
 def own_kib(box, job):
@@ -45,7 +35,7 @@ def test_pages_are_taken_while_it_waits(usual, kind):
     sizes = []
     for before in ("", NO_LIST):
         box = usual.box(usual.image(kind, ("json",), before))
-        sizes.append(own_kib(box, waiting(box, kind)))
+        sizes.append(own_kib(box, box.thawed(flags=FLAGS[kind])))
     assert sizes[0] >= sizes[1] + 400, "of a hundred pages at least"
     assert sizes[0] < sizes[1] + 16384 + 1024
 
@@ -54,8 +44,9 @@ def test_pages_are_taken_while_it_waits(usual, kind):
 def test_with_and_without_it_is_the_same_program(usual, before):
     box = usual.box(usual.image("program", ("json",), before))
     for _ in range(3):
-        job = waiting(box, "program")
-        config = {"env": words(ENV), "cwd": "/workspace", "argv": [PYTHON, f"/workspace/p{job}.py"], "source": "import json, sys\nprint(json.dumps(len(sys.modules) > 9))"}
+        job = box.thawed(flags=FLAGS["program"])
+        config = {"env": words(ENV), "cwd": "/workspace", "argv": [PYTHON, f"/workspace/p{job}.py"],
+                  "source": "import json, sys\nprint(json.dumps(len(sys.modules) > 9))"}
         box.box.go(job, json.dumps(config).encode())
         out, err, end = box.box.until_exit(job)
         assert (out, err, end.how, end.code) == (b"true\n", b"", EXITED, 0)
