@@ -3,8 +3,9 @@
 
 A thawed process shares every page with the image until it writes to it. Then the page is copied, in a fault that takes longer than most of
 what is written; and hardly a program leaves the pages of the interpreter's own objects alone. So before a process freezes, a forked
-child does what a thawed one will do, with a small program, and its pages that are nobody else's are the ones. The list is part of the
-image. A thawed process that waits takes these pages for its own meanwhile: it stops as soon as there is something to do.
+child does what a thawed one will do, with a small program, and its pages that are nobody else's are the ones. Pages of programs and libraries
+that are only read cost a fault, too, if a smaller one: a forked child starts without them, and has those in the end that it wanted. The list is
+part of the image. A thawed process that waits takes these pages meanwhile: it stops as soon as there is something to do.
 
 Without a list, because the rehearsal failed or the system does not say whose a page is, pages are copied as they are written to.
 """
@@ -20,17 +21,20 @@ from array import array
 PAGE = 4096
 # Of a word of pagemap: in memory, of a file or shared, and mapped by nobody else.
 PRESENT, OF_FILE, EXCLUSIVE = 1 << 63, 1 << 61, 1 << 56
+# Rights of a mapping, bits that are looked at, and what they must be.
+WRITTEN = ("rw-p",), PRESENT | OF_FILE | EXCLUSIVE, PRESENT | EXCLUSIVE
+READ = ("r--p", "r-xp"), PRESENT | OF_FILE, PRESENT | OF_FILE
 # Larger mappings are room, not memory.
 MAPPING_MAX = 1 << 30
-# In all, and between two looks at the channel.
+# Of each kind, and between two looks at the channel.
 PAGES_MAX = 4096
 PAGES_AT_ONCE = 32
 PATIENCE_S = 20
 # As madvise(2) has it, since Linux 5.14; before that it does nothing.
-MADV_POPULATE_WRITE = 23
+MADV_POPULATE_READ, MADV_POPULATE_WRITE = 22, 23
 HEADER = 16
 
-# (start, length) in bytes.
+# (start, length, advice)
 _ranges = []
 _madvise = ctypes.CDLL(None).madvise
 _madvise.argtypes = [ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int]
@@ -50,7 +54,8 @@ def learn(perform, play):
         theirs.close()
         ours.settimeout(PATIENCE_S)
         play(ours)
-        _ranges[:] = _join(_own_pages(pid))
+        for kind, advice in ((WRITTEN, MADV_POPULATE_WRITE), (READ, MADV_POPULATE_READ)):
+            _ranges.extend((*where, advice) for where in _join(_pages(pid, *kind)[:PAGES_MAX]))
     except Exception:
         _ranges.clear()
     finally:
@@ -68,20 +73,19 @@ def expect(channel, kind):
             raise EOFError("it has ended")
 
 
-def _own_pages(pid):
-    """Numbers of pages that it has written to, and nobody else has."""
+def _pages(pid, rights, mask, wanted):
+    """Numbers of its pages of one kind."""
     found = []
     with open(f"/proc/{pid}/maps", encoding="utf-8", errors="replace") as maps, open(f"/proc/{pid}/pagemap", "rb", buffering=0) as words:
         for line in maps:
-            span, rights = line.split(None, 2)[:2]
+            span, own = line.split(None, 2)[:2]
             start, end = (int(word, 16) for word in span.split("-"))
-            # The stack of a thawed process is its own from the beginning.
-            if rights != "rw-p" or end - start > MAPPING_MAX or "[stack]" in line:
+            # The stack of a thawed process is its own from the beginning, and what the kernel maps is everybody's.
+            if own not in rights or end - start > MAPPING_MAX or line.endswith("]\n") and "[heap]" not in line:
                 continue
             pages = array("Q", os.pread(words.fileno(), (end - start) // PAGE * 8, start // PAGE * 8))
-            found += [start // PAGE + i for i, word in enumerate(pages)
-                      if word & (PRESENT | OF_FILE | EXCLUSIVE) == PRESENT | EXCLUSIVE]
-    return found[:PAGES_MAX]
+            found += [start // PAGE + i for i, word in enumerate(pages) if word & mask == wanted]
+    return found
 
 
 def _join(pages):
@@ -99,7 +103,7 @@ def take(fd):
     """Until something comes on this descriptor. A range that is not there in this process is left out by the system."""
     poller = select.poll()
     poller.register(fd, select.POLLIN)
-    for start, length in _ranges:
+    for start, length, advice in _ranges:
         if poller.poll(0):
             return
-        _madvise(start, length, MADV_POPULATE_WRITE)
+        _madvise(start, length, advice)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""glovebox_kernel.rehearsal: pages that a child writes to, and pages that are taken ahead."""
+"""glovebox_kernel.rehearsal: pages that a child writes to or reads, and pages that are taken ahead."""
 import subprocess
 
 import pytest
@@ -24,12 +24,12 @@ def write(*pages):
 
 
 def listed():
-    return [page for page in range(N) if any(at <= start + page * PAGE < at + n for at, n in rehearsal._ranges)]
+    return [page for page in range(N) if any(at <= start + page * PAGE < at + n for at, n, _ in rehearsal._ranges)]
 
 
 def own():
     # Of this process: those that it does not share with its parent.
-    found = rehearsal._own_pages(os.getpid())
+    found = rehearsal._pages(os.getpid(), *rehearsal.WRITTEN)
     return [page for page in range(N) if start // PAGE + page in found]
 
 
@@ -79,14 +79,14 @@ def test_only_what_it_had_done_by_then():
     "rehearsal.learn(perform, lambda channel: 1 / 0)",
     "rehearsal.learn(lambda channel: channel.send(b'short'), play)",
     "rehearsal.PATIENCE_S = 0.2\nrehearsal.learn(lambda channel: time.sleep(100), play)",
-    "rehearsal._own_pages = open\nrehearsal.learn(perform, play)",
+    "rehearsal._join = open\nrehearsal.learn(perform, play)",
 ])
 def test_a_rehearsal_that_fails_leaves_no_list(do):
     assert said(f"{do}\nprint(rehearsal._ranges)\ntry:\n    os.wait()\n    print('somebody is left')\nexcept ChildProcessError:\n    pass") == []
 
 
 def test_the_list_is_bounded():
-    assert said("rehearsal.PAGES_MAX = 2\nrehearsal.learn(perform, play)\nprint(sum(n for _, n in rehearsal._ranges) // PAGE)") == 2
+    assert said("rehearsal.PAGES_MAX = 2\nrehearsal.learn(perform, play)\nprint(sum(n for _, n, _ in rehearsal._ranges) // PAGE)") == 4
 
 
 def test_neighbours_are_together():
@@ -95,7 +95,7 @@ def test_neighbours_are_together():
 
 TAKE = """
 rehearsal.learn(perform, play)
-rehearsal._ranges.append((0x10000, PAGE))
+rehearsal._ranges.append((0x10000, PAGE, 23))
 a, b = socket.socketpair()
 {before}
 before = in_child(own)
@@ -116,3 +116,20 @@ def test_pages_of_the_list_are_taken():
 @pytest.mark.parametrize("before", ["a.send(b'x')", "a.close()"])
 def test_nothing_is_taken_when_there_is_something_to_do(before):
     assert said(TAKE.format(before=before))[:2] == ([], [])
+
+
+def test_pages_of_files_are_learned_by_who_reads_them(tmp_path):
+    """What was read before the rehearsal is not in the list; the system maps a few pages around each that is read."""
+    (tmp_path / "file").write_bytes(b"x" * 4096 * 400)
+    kinds, of_file = said(f"""
+path = {str(tmp_path / "file")!r}
+file = mmap.mmap(os.open(path, os.O_RDONLY), 0, flags=mmap.MAP_PRIVATE, prot=mmap.PROT_READ)
+for page in range(400):
+    file[page * PAGE]
+rehearsal.learn(lambda channel: (file[200 * PAGE], perform(channel)), play)
+start, end = next([int(word, 16) for word in line.split()[0].split("-")] for line in open("/proc/self/maps") if path in line)
+print((sorted({{how for _, _, how in rehearsal._ranges}}), [(page - start) // PAGE for at, n, how in rehearsal._ranges if how == 22
+                                                          for page in range(at, at + n, PAGE) if start <= page < end]))
+""")
+    assert kinds == [22, 23]
+    assert 200 in of_file and len(of_file) < 200
