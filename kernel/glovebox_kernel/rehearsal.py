@@ -81,7 +81,7 @@ def _pages(pid, rights, mask, wanted):
             span, own = line.split(None, 2)[:2]
             start, end = (int(word, 16) for word in span.split("-"))
             # The stack of a thawed process is its own from the beginning, and what the kernel maps is everybody's.
-            if own not in rights or end - start > MAPPING_MAX or line.endswith("]\n") and "[heap]" not in line:
+            if own not in rights or end - start > MAPPING_MAX or " [stack" in line or " [v" in line:
                 continue
             pages = array("Q", os.pread(words.fileno(), (end - start) // PAGE * 8, start // PAGE * 8))
             found += [start // PAGE + i for i, word in enumerate(pages) if word & mask == wanted]
