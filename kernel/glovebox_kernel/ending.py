@@ -5,8 +5,8 @@ A thawed process shares its memory with an image until it writes. To free every 
 end, is to write to all of it: 10 ms and many megabytes, to no purpose. So here is done what a program can notice: its threads are
 joined, what it registered is called, its own modules are emptied, streams are flushed. Then the process ends.
 
-The system takes its memory apart all the same, and that takes a while. So the process first says on its channel how it ended, and
-waits: init need not wait for the rest, and kills it.
+The system takes its memory apart all the same, and that takes a while. So the process takes its status for a name, and stops: init sees
+that, and need not wait for the rest. It kills who has stopped, or lets it go on, and exit.
 """
 import atexit
 import ctypes
@@ -17,21 +17,18 @@ import sys
 import threading
 import traceback
 import weakref
-from fcntl import F_DUPFD_CLOEXEC, fcntl
 from itertools import islice
-from os import fstat, getpid
-from socket import MSG_NOSIGNAL
+from os import getpid
 from types import SimpleNamespace
 
-from .descriptors import OURS_FROM
-
-ENDED = 13
-HEADER = 16
+NAME = b"gb-ended %d"
+PR_SET_NAME = 15
+SIGSTOP = int(signal.SIGSTOP)
 
 # These keep the interpreter's lock: no other thread says anything any more.
-_send, _recv = (getattr(ctypes.PyDLL(None), name) for name in ("send", "recv"))
-# Whom to tell, by descriptor, what that is, and whose.
-_listener = None
+_prctl, _raise = (getattr(ctypes.PyDLL(None), name) for name in ("prctl", "raise"))
+# The process whose init looks at it, if any.
+_watched = 0
 
 _before = set()
 # The last of them: our own name, as an object that nobody else has.
@@ -44,34 +41,17 @@ def remember():
     _before.update(sys.modules)
 
 
-def tell_on(fd):
-    """The channel to init, for the end of this process. Without a place for it the end is told by no one but the system."""
-    global _listener
-    try:
-        fd = fcntl(fd, F_DUPFD_CLOEXEC, OURS_FROM)
-        _listener = fd, _what_is(fd), getpid()
-    except OSError:
-        pass
+def be_watched():
+    """By an init that knows what it means when this process stops."""
+    global _watched
+    _watched = getpid()
 
 
-def _what_is(fd):
-    status = fstat(fd)
-    return status.st_dev, status.st_ino
-
-
-def _tell(status):
-    """Returns when nobody listens. A child of the program's has its own end; what has our number may be another file by now."""
-    if _listener is None:
-        return
-    fd, what, pid = _listener
-    try:
-        if getpid() != pid or _what_is(fd) != what:
-            return
-    except OSError:
-        return
-    packet = bytes([ENDED]) + bytes(HEADER - 1) + bytes([status & 255])
-    if _send(fd, packet, len(packet), MSG_NOSIGNAL) == len(packet):
-        _recv(fd, None, 0, 0)
+def _stop(status):
+    """Goes on if it is to exit by itself. A child of the program's has its own end."""
+    if getpid() == _watched:
+        _prctl(PR_SET_NAME, NAME % (status & 255), 0, 0, 0)
+        _raise(SIGSTOP)
 
 
 def fail(error):
@@ -221,6 +201,6 @@ def end(status, libc):
         signal.signal(signal.SIGINT, signal.SIG_DFL)
         os.kill(os.getpid(), signal.SIGINT)
     try:
-        _tell(status)
+        _stop(status)
     finally:
         os._exit(status)

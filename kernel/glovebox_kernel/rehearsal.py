@@ -41,7 +41,7 @@ _madvise.argtypes = [ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int]
 
 
 def learn(perform, play):
-    """perform(channel) in a forked child, play(channel) with the other end here. The list is of the moment when that returns."""
+    """perform(channel) in a forked child, play(channel, pid) with the other end here. The list is of the moment when that returns."""
     ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
     pid = os.fork()
     if pid == 0:
@@ -53,7 +53,7 @@ def learn(perform, play):
     try:
         theirs.close()
         ours.settimeout(PATIENCE_S)
-        play(ours)
+        play(ours, pid)
         for kind, advice in ((WRITTEN, MADV_POPULATE_WRITE), (READ, MADV_POPULATE_READ)):
             _ranges.extend((*where, advice) for where in _join(_pages(pid, *kind)[:PAGES_MAX]))
     except Exception:
@@ -71,6 +71,17 @@ def expect(channel, kind):
         packet = channel.recv(1 << 16)
         if len(packet) < HEADER:
             raise EOFError("it has ended")
+
+
+def expect_stop(channel, pid):
+    """The child stops. It closes the channel before."""
+    try:
+        while channel.recv(1 << 16):
+            pass
+    except ConnectionResetError:
+        pass
+    if os.waitid(os.P_PID, pid, os.WSTOPPED | os.WEXITED | os.WNOWAIT).si_code != os.CLD_STOPPED:
+        raise EOFError("it has ended")
 
 
 def _pages(pid, rights, mask, wanted):

@@ -141,7 +141,7 @@ def _open(fd, name, encoding, errors):
     raw = file if writes and _direct else file.raw
     raw.name = name
     stream = io.TextIOWrapper(file, encoding, errors, newline="\n", line_buffering=not _direct and (fd == 2 or raw.isatty()),
-                              write_through=writes and _direct)
+                              write_through=_direct)
     stream.mode = "w" if writes else "r"
     return stream
 

@@ -18,7 +18,7 @@ import sys
 from . import archive, ending, fresh, rehearsal, script
 
 CHANNEL, IMAGE, FREEZE = 3, 4, 5
-CONFIG, RUN, ENDED, BEGUN, WAITING, READY, END = 1, 2, 13, 14, 15, 16, 18
+CONFIG, RUN, BEGUN, WAITING, READY, END = 1, 2, 14, 15, 16, 18
 HEADER = 16
 MORE = 1
 
@@ -102,7 +102,7 @@ def _run(channel, config):
         if config["stdin"] != os.devnull:
             os.unlink(config["stdin"])
     channel.send(bytes([BEGUN]) + bytes(HEADER - 1))
-    ending.tell_on(channel.fileno())
+    ending.be_watched()
     channel.close()
     script.run(argv[1], argv[2:])
 
@@ -135,11 +135,11 @@ def _perform_program(channel):
 def _rehearse_program(modules):
     path = os.path.join(os.getcwd(), ".rehearsal.py")
 
-    def play(channel):
+    def play(channel, pid):
         rehearsal.expect(channel, WAITING)
         channel.send(_packet(CONFIG, 0, {"argv": [sys.executable, path], "env": [f"{name}={value}" for name, value in os.environ.items()],
                                          "cwd": os.getcwd(), "source": _sample(modules), "stdin": os.devnull}))
-        rehearsal.expect(channel, ENDED)
+        rehearsal.expect_stop(channel, pid)
 
     rehearsal.learn(_perform_program, play)
     if os.path.exists(path):
@@ -147,7 +147,7 @@ def _rehearse_program(modules):
 
 
 def _rehearse_kernel(modules, serve):
-    def play(channel):
+    def play(channel, _):
         rehearsal.expect(channel, WAITING)
         channel.send(_packet(CONFIG, 0, {"env": dict(os.environ), "cwd": os.getcwd()}))
         rehearsal.expect(channel, READY)

@@ -97,29 +97,24 @@ void channel_close(struct init *in, struct job *j)
 	fd_close(&j->channel_fd);
 }
 
-/* Three packets of a held job mean something, in this order: that it waits, that it has begun, and how it ended. Who says anything
- * else goes its own way, without us: its end tells. */
+/* Two packets of a held job mean something, in this order: that it waits, and that it has begun. */
 void channel_event(struct init *in, struct job *j)
 {
-	uint8_t packet[CHANNEL_HEADER + 1];
+	uint8_t head[CHANNEL_HEADER];
+	ssize_t n;
 
-	while (j->channel_fd >= 0) {
-		ssize_t n = recv(j->channel_fd, packet, sizeof(packet), MSG_DONTWAIT | MSG_TRUNC);
-
+	while (j->channel_fd >= 0 && !j->begun) {
+		n = recv(j->channel_fd, head, sizeof(head), MSG_DONTWAIT);
 		if (n < 0 && (errno == EAGAIN || errno == EINTR))
 			return;
-		if (n == CHANNEL_HEADER && packet[0] == CHANNEL_WAITING && !j->ready) {
+		if (n == CHANNEL_HEADER && head[0] == CHANNEL_WAITING && !j->ready) {
 			j->ready = true;
 			conn_ready(in, j);
-		} else if (n == CHANNEL_HEADER && packet[0] == CHANNEL_BEGUN && j->went &&
-			   !j->begun) {
-			j->begun = true;
-		} else if (n == CHANNEL_HEADER + 1 && packet[0] == CHANNEL_ENDED && j->begun &&
-			   j->state == JOB_RUNNING) {
-			job_says_end(in, j, packet[CHANNEL_HEADER]);
-			return; /* it may be free */
-		} else {
-			channel_close(in, j);
+			continue;
 		}
+		j->begun = n == CHANNEL_HEADER && head[0] == CHANNEL_BEGUN && j->went;
+		/* Begun, gone, or going its own way: its end tells. */
+		channel_watch(in, j, 0);
+		return;
 	}
 }

@@ -157,8 +157,6 @@ struct job *job_find(struct init *in, uint64_t id);
 unsigned int job_slot(const struct init *in, const struct job *j);
 /* Move a job on as far as it can go now; it may be free then. */
 void job_settle(struct init *in, struct job *j);
-/* Its leader says that it is at its end, with this status, and waits. */
-void job_says_end(struct init *in, struct job *j, uint8_t status);
 /* Whether its end is that of its pipes, rather than what was in them when its leader ended. */
 bool job_reads_to_end(const struct job *j);
 /* Its EXIT into the ring: it is JOB_TOLD. */
@@ -254,8 +252,6 @@ uint64_t kernel_again(struct init *in, struct job *k, uint64_t now);
 uint64_t usage_cpu_us(pid_t pid);
 /* Its largest size so far; 0: unknown, because its memory is gone. */
 long usage_peak_kib(pid_t pid);
-/* Whether no other process counts as its own: it has waited for no child. */
-bool usage_is_its_own(pid_t pid);
 /* Whether there is no process but it and us, not even one that has ended. */
 bool usage_is_alone(pid_t pid);
 void usage_set(struct rusage *u, uint64_t cpu_us, long peak_kib);

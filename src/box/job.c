@@ -11,19 +11,22 @@
  * daemon that kept the pipe open may go on writing; from then on it is read and dropped, so that
  * the daemon neither blocks nor dies of it.
  *
- * A thawed program has much memory, and to tear that down takes longer than many a program runs. So it
- * says its status itself, as its last act, and waits; if nobody else is left it is killed, its job has ended, and
- * what is in the pipes then is all that it printed. It is reaped later, by the way.
+ * A thawed program has much memory, and to tear that down takes longer than many a program runs. So as its last act
+ * it takes its status for a name, and stops: wait4(2) tells of that at once, with its figures. If nobody else is left
+ * it is killed, its job has ended, and what is in the pipes then is all that it printed. It is reaped later, by the way.
  */
 #include "box/init.h"
 
 #include "base/clock.h"
+#include "base/io.h"
 #include "base/own.h"
 #include "wire/msg.h"
 #include "wire/rlimits.h"
 
 #include <dirent.h>
+#include <fcntl.h>
 #include <signal.h>
+#include <stdio.h>
 #include <string.h>
 #include <sys/epoll.h>
 #include <sys/ioctl.h>
@@ -208,21 +211,41 @@ static void leader_ended(struct init *in, struct job *j, int status, const struc
 	job_settle(in, j);
 }
 
-/* Without the channel it ends by itself, and is reaped: so do those that are to be killed anyway, those whose figures only wait4() knows, and
- * those that leave somebody behind, who may print until he is gone. Others of the job can say it, too: that is a way to end, as there
- * are many. */
-void job_says_end(struct init *in, struct job *j, uint8_t status)
+/* The status that is its name; -1: it has another. */
+static int named_status(pid_t pid)
 {
-	struct rusage usage;
+	static const char said[] = JOB_ENDED_NAME;
+	char path[32], name[32];
+	unsigned int status = 0;
+	const char *p;
 
-	usage_set(&usage, usage_cpu_us(j->pid), usage_peak_kib(j->pid));
-	if ((j->flags & JOB_SWEEP) == 0 || j->timed_out || usage.ru_maxrss == 0 ||
-	    !usage_is_its_own(j->pid) || !usage_is_alone(j->pid)) {
-		channel_close(in, j);
+	(void)snprintf(path, sizeof(path), "/proc/%d/comm", (int)pid);
+	if (io_read_text(AT_FDCWD, path, name, sizeof(name)) <= 0 ||
+	    strncmp(name, said, strlen(said)) != 0)
+		return -1;
+	p = name + strlen(said);
+	while (*p >= '0' && *p <= '9' && status <= 255)
+		status = status * 10 + (unsigned int)(*p++ - '0');
+	return *p == '\0' && p[-1] != ' ' && status <= 255 ? (int)status : -1;
+}
+
+/* Somebody stopped it, which is nothing to us; or it has come to its end. Those that leave somebody behind, who may print until
+ * he is gone, are to exit by themselves: SIGCONT. User code can say it, too: that is a way to end, as there are many. */
+static void leader_stopped(struct init *in, struct job *j, const struct rusage *usage)
+{
+	int status;
+
+	if (j->kernel == NULL)
+		channel_event(in, j); /* it may have begun just now */
+	status = j->begun ? named_status(j->pid) : -1;
+	if (status < 0)
+		return;
+	if ((j->flags & JOB_SWEEP) == 0 || j->timed_out || !usage_is_alone(j->pid)) {
+		(void)kill(j->pid, SIGCONT);
 		return;
 	}
 	j->said = true;
-	leader_ended(in, j, (int)status << 8, &usage);
+	leader_ended(in, j, status << 8, usage);
 }
 
 void jobs_reap(struct init *in)
@@ -231,11 +254,17 @@ void jobs_reap(struct init *in)
 	int status;
 	pid_t pid;
 
-	while ((pid = wait4(-1, &status, WNOHANG, &usage)) > 0)
-		for (unsigned int i = 0; i < JOBS_MAX; i++)
-			if (in->jobs[i].state == JOB_RUNNING && in->jobs[i].cell == NULL &&
-			    in->jobs[i].pid == pid)
-				leader_ended(in, &in->jobs[i], status, &usage);
+	while ((pid = wait4(-1, &status, WNOHANG | WUNTRACED, &usage)) > 0)
+		for (unsigned int i = 0; i < JOBS_MAX; i++) {
+			struct job *j = &in->jobs[i];
+
+			if (j->state != JOB_RUNNING || j->cell != NULL || j->pid != pid)
+				continue;
+			if (WIFSTOPPED(status))
+				leader_stopped(in, j, &usage);
+			else
+				leader_ended(in, j, status, &usage);
+		}
 }
 
 static void expired(struct init *in, struct job *j)
@@ -285,7 +314,9 @@ static int limit(struct init *in, pid_t pid, const struct rlimits *r)
 		if (pid == 0 && r->v[i].which == RLIMIT_FSIZE) {
 			if (l.rlim_cur < in->file_bytes)
 				in->file_bytes = l.rlim_cur;
-			continue;
+			if (l.rlim_max < INIT_FILE_BYTES)
+				l.rlim_max = INIT_FILE_BYTES;
+			l.rlim_cur = l.rlim_max;
 		}
 		if (prlimit(pid, r->v[i].which, NULL, &now) < 0)
 			return -errno;

@@ -17,17 +17,6 @@
 #include <time.h>
 #include <unistd.h>
 
-/* Fields of /proc/PID/stat, as proc(5) counts them: faults of children that were waited for. */
-enum { STAT_STATE = 3, STAT_CMINFLT = 11, STAT_CMAJFLT = 13 };
-
-static ssize_t read_proc(pid_t pid, const char *name, char *text, size_t size)
-{
-	char path[48];
-
-	(void)snprintf(path, sizeof(path), "/proc/%d/%s", (int)pid, name);
-	return io_read_text(AT_FDCWD, path, text, size);
-}
-
 uint64_t usage_cpu_us(pid_t pid)
 {
 	struct timespec t;
@@ -40,27 +29,13 @@ uint64_t usage_cpu_us(pid_t pid)
 
 long usage_peak_kib(pid_t pid)
 {
-	char text[2048];
+	char path[32], text[2048];
 	const char *peak = NULL;
 
-	if (read_proc(pid, "status", text, sizeof(text)) > 0)
+	(void)snprintf(path, sizeof(path), "/proc/%d/status", (int)pid);
+	if (io_read_text(AT_FDCWD, path, text, sizeof(text)) > 0)
 		peak = strstr(text, "\nVmHWM:");
 	return peak != NULL ? strtol(peak + strlen("\nVmHWM:"), NULL, 10) : 0;
-}
-
-bool usage_is_its_own(pid_t pid)
-{
-	char text[1024];
-	const char *p = read_proc(pid, "stat", text, sizeof(text)) > 0 ? strrchr(text, ')') : NULL;
-
-	/* Its name, in brackets, may be anything. No child runs without a fault. */
-	for (int field = STAT_STATE; p != NULL && field <= STAT_CMAJFLT; field++) {
-		p = strchr(p + 1, ' ');
-		if (p != NULL && (field == STAT_CMINFLT || field == STAT_CMAJFLT) &&
-		    strtoull(p, NULL, 10) != 0)
-			return false;
-	}
-	return p != NULL;
 }
 
 bool usage_is_alone(pid_t pid)

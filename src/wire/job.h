@@ -50,12 +50,10 @@ enum {
 };
 
 enum channel_type {
-	CHANNEL_CONFIG = 1, /* to the job: the bytes of GO */
-	CHANNEL_RUN = 2,    /* a request; the first packet has the cell's stdout and stderr */
-	CHANNEL_STDIN = 3,  /* what input() returns */
-	CHANNEL_SYNCED = 4, /* the bytes of a SYNC: everything before it was taken */
-	CHANNEL_ENDED =
-		13, /* from the job: how the program ended, one byte; it waits to be killed */
+	CHANNEL_CONFIG = 1,   /* to the job: the bytes of GO */
+	CHANNEL_RUN = 2,      /* a request; the first packet has the cell's stdout and stderr */
+	CHANNEL_STDIN = 3,    /* what input() returns */
+	CHANNEL_SYNCED = 4,   /* the bytes of a SYNC: everything before it was taken */
 	CHANNEL_BEGUN = 14,   /* from the job: it has CONFIG, and the caller's program begins */
 	CHANNEL_WAITING = 15, /* from the job: it waits for CONFIG */
 	CHANNEL_READY = 16,   /* a kernel has had it, and says what it is */
@@ -63,6 +61,9 @@ enum channel_type {
 	CHANNEL_END = 18,  /* the reply: the cell is over */
 	CHANNEL_SYNC = 19, /* to be answered by SYNCED */
 };
+
+/* The name of a thawed program that has come to its end and stopped: this, and its exit status. */
+#define JOB_ENDED_NAME "gb-ended "
 
 enum channel_flags {
 	CHANNEL_MORE = 1u << 0,         /* the message goes on in the next packet */

@@ -18,7 +18,7 @@ from fake_init import END_OF_INPUT, HEADER, MESSAGE, MORE, PAYLOAD_MAX, RUN, SOU
 sys.path.insert(0, str(SOURCE))
 
 from glovebox_kernel import messages, plain  # noqa: E402
-from glovebox_kernel.channel import Channel, Gone, Outgoing  # noqa: E402
+from glovebox_kernel.channel import REQUEST_MAX, Channel, Gone, Outgoing  # noqa: E402
 
 
 @pytest.fixture
@@ -89,7 +89,7 @@ def test_descriptors_come_with_the_first_packet(pair):
 def test_a_message_that_is_too_large_is_known_to_be(pair):
     sock, channel = pair
     piece = b"x" * PAYLOAD_MAX
-    for _ in range((16 << 20) // PAYLOAD_MAX + 1):
+    for _ in range(REQUEST_MAX // PAYLOAD_MAX + 1):
         sock.send(HEADER.pack(RUN, MORE, 0, 0, 1) + piece)
         assert channel.receive() is None
     sock.send(HEADER.pack(RUN, 0, 0, 0, 1))
@@ -195,7 +195,7 @@ expected = [b"%06d" % n * 50000 for n in range(60)]
 outgoing = [Outgoing(17, 1, data) for data in expected]
 signal.signal(signal.SIGALRM, handler)
 signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGALRM])
-reader = threading.Thread(target=read)
+reader = threading.Thread(target=read, daemon=True)
 reader.start()
 signal.setitimer(signal.ITIMER_REAL, 0.0005, 0.0005)
 hits = 0

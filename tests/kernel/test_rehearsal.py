@@ -49,7 +49,7 @@ def perform(channel):
     channel.recv(1)
 
 
-def play(channel):
+def play(channel, _):
     rehearsal.expect(channel, 9)
 
 
@@ -76,13 +76,19 @@ def test_only_what_it_had_done_by_then():
 @pytest.mark.parametrize("do", [
     "rehearsal.learn(lambda channel: 1 / 0, play)",
     "rehearsal.learn(lambda channel: os.kill(os.getpid(), 9), play)",
-    "rehearsal.learn(perform, lambda channel: 1 / 0)",
+    "rehearsal.learn(perform, lambda channel, pid: 1 / 0)",
     "rehearsal.learn(lambda channel: channel.send(b'short'), play)",
     "rehearsal.PATIENCE_S = 0.2\nrehearsal.learn(lambda channel: time.sleep(100), play)",
     "rehearsal._join = open\nrehearsal.learn(perform, play)",
+    "rehearsal.learn(lambda channel: os._exit(0), rehearsal.expect_stop)",
 ])
 def test_a_rehearsal_that_fails_leaves_no_list(do):
     assert said(f"{do}\nprint(rehearsal._ranges)\ntry:\n    os.wait()\n    print('somebody is left')\nexcept ChildProcessError:\n    pass") == []
+
+
+def test_a_child_that_stops_has_come_to_its_end():
+    assert said("def stop(channel):\n    write(3, 4, 7)\n    channel.close()\n    os.kill(os.getpid(), 19)\n    write(8)\n"
+                "rehearsal.learn(stop, rehearsal.expect_stop)\nprint(listed())") == [3, 4, 7]
 
 
 def test_the_list_is_bounded():
@@ -119,17 +125,17 @@ def test_nothing_is_taken_when_there_is_something_to_do(before):
 
 
 def test_pages_of_files_are_learned_by_who_reads_them(tmp_path):
-    """What was read before the rehearsal is not in the list; the system maps a few pages around each that is read."""
-    (tmp_path / "file").write_bytes(b"x" * 4096 * 400)
+    """What was read before the rehearsal is not in the list; the system maps some pages around each that is read."""
+    (tmp_path / "file").write_bytes(b"x" * 4096 * 4000)
     kinds, of_file = said(f"""
 path = {str(tmp_path / "file")!r}
 file = mmap.mmap(os.open(path, os.O_RDONLY), 0, flags=mmap.MAP_PRIVATE, prot=mmap.PROT_READ)
-for page in range(400):
+for page in range(4000):
     file[page * PAGE]
-rehearsal.learn(lambda channel: (file[200 * PAGE], perform(channel)), play)
+rehearsal.learn(lambda channel: (file[2000 * PAGE], perform(channel)), play)
 start, end = next([int(word, 16) for word in line.split()[0].split("-")] for line in open("/proc/self/maps") if path in line)
 print((sorted({{how for _, _, how in rehearsal._ranges}}), [(page - start) // PAGE for at, n, how in rehearsal._ranges if how == 22
                                                           for page in range(at, at + n, PAGE) if start <= page < end]))
 """)
     assert kinds == [22, 23]
-    assert 200 in of_file and len(of_file) < 200
+    assert 2000 in of_file and len(of_file) < 2000

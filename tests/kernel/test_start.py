@@ -29,7 +29,9 @@ def test_ready_says_what_is_here(either):
 
 
 def test_nothing_is_said_before_config(either):
+    """But that it waits."""
     kernel = either(configure=False)
+    kernel.until(lambda: kernel.waiting)
     kernel.channel.settimeout(0.5)
     with pytest.raises(TimeoutError):
         kernel.channel.recv(1, 0)

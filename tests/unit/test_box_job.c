@@ -210,83 +210,80 @@ TEST(box_job_whose_output_was_stolen_ends)
 
 /* --- the end, told by the job itself --------------------------------------------------------------------------------- */
 
-static int channel; /* the job's end */
+/* A process with this name that stops, and how that looks to who waits for it. */
+static pid_t stopped(const char *name)
+{
+	pid_t pid = fork();
 
-/* A job that has begun, and its channel. Not with JOB_SWEEP: that would end all processes that we may end. */
-static struct job *begun_job(void)
+	CHECK(pid >= 0);
+	if (pid == 0) {
+		(void)prctl(PR_SET_NAME, name);
+		(void)alarm(60);
+		(void)raise(SIGSTOP);
+		_exit(9);
+	}
+	CHECK_EQ_INT(waitid(P_PID, (id_t)pid, &(siginfo_t){ 0 }, WSTOPPED | WNOWAIT), 0);
+	return pid;
+}
+
+/* A program that has stopped with this name. Not with JOB_SWEEP: that would end all processes that we may end. */
+static struct job *stopped_job(const char *name)
 {
 	struct job *j = ended_job(0);
-	int pair[2];
 
-	CHECK(socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair) == 0);
-	channel = pair[1];
 	j->state = JOB_RUNNING;
-	j->pid = getpid();
+	j->pid = stopped(name);
 	j->flags = JOB_HELD | JOB_THAW;
-	j->channel_fd = pair[0];
 	j->went = j->ready = j->begun = true;
 	return j;
 }
 
-static void say(uint8_t type, size_t n)
+TEST(box_job_without_sweep_exits_by_itself)
 {
-	const uint8_t packet[CHANNEL_HEADER + 2] = { type, [CHANNEL_HEADER] = 7 };
+	struct job *j = stopped_job("gb-ended 9");
 
-	CHECK_EQ_INT(send(channel, packet, n, 0), n);
-}
-
-/* Who waits there for its end sees that it has to go by itself. */
-static void check_let_go(struct job *j)
-{
-	CHECK_EQ_INT(j->channel_fd, -1);
-	CHECK_EQ_INT(recv(channel, &(char){ 0 }, 1, 0), 0);
-	CHECK_EQ_INT(j->state, JOB_RUNNING);
-	CHECK(!j->said);
-	CHECK_EQ_INT(j->ring.next_number, 1);
-	(void)close(channel);
+	while (j->state == JOB_RUNNING)
+		jobs_reap(in);
+	CHECK(!j->said && WIFEXITED(j->status) && WEXITSTATUS(j->status) == 9);
 	close_job(j);
 }
 
-TEST(box_job_without_sweep_is_told_of_when_reaped)
+/* Who was stopped by somebody stays so. */
+TEST(box_job_that_has_stopped_is_left_alone)
 {
-	struct job *j = begun_job();
+	static const char *const names[] = { "python3",        "gb-ended ",   "gb-ended",
+					     "gb-ended 256",   "gb-ended -1", "gb-ended 1 ",
+					     "gb-ended 99999", "gb-ended 0x1" };
 
-	say(CHANNEL_ENDED, CHANNEL_HEADER + 1);
-	job_event(in, 0, WATCH_CHANNEL);
-	check_let_go(j);
-}
+	for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++) {
+		struct job *j = stopped_job(names[i]);
+		siginfo_t now = { 0 };
 
-TEST(box_job_that_says_something_else_is_not_heard_again)
-{
-	static const struct {
-		uint8_t type;
-		size_t n;
-	} rows[] = {
-		{ CHANNEL_ENDED, CHANNEL_HEADER },
-		{ CHANNEL_ENDED, CHANNEL_HEADER + 2 },
-		{ CHANNEL_ENDED, 1 },
-		{ CHANNEL_BEGUN, CHANNEL_HEADER },
-		{ CHANNEL_WAITING, CHANNEL_HEADER },
-		{ CHANNEL_END, CHANNEL_HEADER + 1 },
-	};
-
-	for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
-		struct job *j = begun_job();
-
-		say(rows[i].type, rows[i].n);
-		job_event(in, 0, WATCH_CHANNEL);
-		check_let_go(j);
+		jobs_reap(in);
+		CHECK_EQ_INT(j->state, JOB_RUNNING);
+		CHECK_EQ_INT(j->ring.next_number, 1);
+		CHECK_EQ_INT(kill(j->pid, SIGKILL), 0);
+		CHECK_EQ_INT(waitid(P_PID, (id_t)j->pid, &now, WEXITED | WNOWAIT), 0);
+		CHECK(now.si_code == CLD_KILLED);
+		jobs_reap(in);
+		close_job(j);
 	}
 }
 
 TEST(box_job_that_has_not_begun_cannot_have_ended)
 {
-	struct job *j = begun_job();
+	struct job *j = ended_job(0);
 
-	j->begun = false;
-	say(CHANNEL_ENDED, CHANNEL_HEADER + 1);
-	job_event(in, 0, WATCH_CHANNEL);
-	check_let_go(j);
+	j->state = JOB_RUNNING;
+	j->pid = stopped("gb-ended 9");
+	j->flags = JOB_HELD | JOB_THAW;
+	j->went = j->ready = true;
+	jobs_reap(in);
+	CHECK_EQ_INT(kill(j->pid, SIGKILL), 0);
+	CHECK_EQ_INT(waitid(P_PID, (id_t)j->pid, &(siginfo_t){ 0 }, WEXITED | WNOWAIT), 0);
+	jobs_reap(in);
+	CHECK(WIFSIGNALED(j->status));
+	close_job(j);
 }
 
 /* It was said, and the leader is as good as dead: others still hold the pipes. */
@@ -316,7 +313,7 @@ TEST(box_usage_is_of_who_runs)
 	uint64_t before = usage_cpu_us(getpid());
 
 	CHECK(big != NULL && before > 0);
-	(void)memset(big, 1, BIG);
+	explicit_bzero(big, BIG);
 	CHECK(usage_peak_kib(getpid()) >= BIG / 1024);
 	free(big);
 	CHECK(usage_peak_kib(getpid()) >= BIG / 1024);
@@ -327,53 +324,7 @@ TEST(box_usage_is_of_who_runs)
 	CHECK(u.ru_stime.tv_sec == 0 && u.ru_stime.tv_usec == 0);
 }
 
-/* A process with this name, which waits; it has waited for a child before. */
-static pid_t parent(const char *name, bool waits)
-{
-	int ready[2];
-	pid_t pid;
-
-	CHECK(pipe2(ready, O_CLOEXEC) == 0);
-	pid = fork();
-	CHECK(pid >= 0);
-	if (pid == 0) {
-		pid_t child = waits ? fork() : 0;
-
-		(void)prctl(PR_SET_NAME, name);
-		(void)alarm(60);
-		if (waits && child == 0)
-			_exit(0);
-		if (waits)
-			(void)waitpid(child, NULL, 0);
-		CHECK_EQ_INT(write(ready[1], "x", 1), 1);
-		for (;;)
-			(void)pause();
-	}
-	CHECK_EQ_INT(read(ready[0], &(char){ 0 }, 1), 1);
-	(void)close(ready[0]);
-	(void)close(ready[1]);
-	return pid;
-}
-
 TEST(box_usage_knows_who_is_not_alone)
 {
 	CHECK(getpid() == 1 || !usage_is_alone(getpid())); /* there is always a process 1 */
-}
-
-TEST(box_usage_knows_whether_children_were_waited_for)
-{
-	static const char *const names[] = { "plain", "a b) R 1 1", "))))", "1 2 3 4 5 6 7" };
-
-	for (size_t i = 0; i < 2 * sizeof(names) / sizeof(names[0]); i++) {
-		pid_t pid = parent(names[i / 2], i % 2 == 1);
-
-		CHECK_EQ_INT(usage_is_its_own(pid), i % 2 == 0);
-		CHECK(usage_peak_kib(pid) > 0);
-		(void)kill(pid, SIGKILL);
-		CHECK_EQ_INT(waitid(P_PID, (id_t)pid, NULL, WEXITED | WNOWAIT), 0);
-		CHECK_EQ_INT(usage_peak_kib(pid), 0); /* its memory is gone */
-		CHECK_EQ_INT(waitpid(pid, NULL, 0), pid);
-		CHECK(!usage_is_its_own(pid));
-		CHECK_EQ_INT(usage_cpu_us(pid), 0);
-	}
 }
