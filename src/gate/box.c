@@ -4,6 +4,7 @@
 #include "base/clock.h"
 #include "base/io.h"
 #include "base/own.h"
+#include "gate/boxes.h"
 #include "gate/gate.h"
 #include "wire/msg.h"
 #include "wire/rlimits.h"
@@ -26,6 +27,7 @@ static void box_event(void *arg, uint32_t events);
 
 static void flush(struct gbox *b)
 {
+	aboxes_save(b->g); /* first: the next gate knows what it was sent */
 	while (buf_len(&b->out) > 0) {
 		ssize_t n = send(b->fd, buf_head(&b->out), buf_len(&b->out),
 				 MSG_NOSIGNAL | MSG_DONTWAIT);
@@ -59,7 +61,8 @@ static int send_flagged(struct gbox *b, uint16_t type, uint16_t flags, uint64_t 
 		flush(b);
 	} else if (!b->dirty) { /* what one turn has to say goes in one piece */
 		b->dirty = true;
-		b->g->dirty_boxes++;
+		b->next_dirty = b->g->dirty_boxes;
+		b->g->dirty_boxes = b;
 	}
 	return 0;
 }
@@ -72,14 +75,14 @@ static int send_frame(struct gbox *b, uint16_t type, uint64_t id, uint64_t numbe
 
 void gboxes_flush(struct gate *g)
 {
-	for (struct gbox *b = g->boxes; b != NULL && g->dirty_boxes > 0; b = b->next)
-		if (b->dirty) {
-			b->dirty = false;
-			g->dirty_boxes--;
-			if (b->fd >= 0)
-				flush(b);
-		}
-	g->dirty_boxes = 0; /* those that went meanwhile */
+	while (g->dirty_boxes != NULL) {
+		struct gbox *b = g->dirty_boxes;
+
+		g->dirty_boxes = b->next_dirty;
+		b->dirty = false;
+		if (b->fd >= 0)
+			flush(b);
+	}
 }
 
 static int send_hello(struct gbox *b)
@@ -111,6 +114,13 @@ static void release(struct gbox *b)
 	if (b->freed)
 		return;
 	b->freed = true;
+	for (struct gbox **at = &b->g->dirty_boxes; b->dirty && *at != NULL;
+	     at = &(*at)->next_dirty)
+		if (*at == b) {
+			*at = b->next_dirty;
+			b->dirty = false;
+			break;
+		}
 	if (b->prev != NULL)
 		b->prev->next = b->next;
 	else

@@ -63,6 +63,7 @@ struct gbox {
 	struct timer handed;
 	struct timer silent; /* its stream ended: the keeper should say why */
 	bool dirty;          /* frames wait for the end of this turn */
+	struct gbox *next_dirty;
 	void (*on_end)(void *arg, const struct box_figures *f); /* of box_end() */
 	void *end_arg;
 };

@@ -85,7 +85,7 @@ static void end(struct tty *t)
 	t->a = NULL;
 	gjob_drop(&t->job);
 	if (a->state == ABOX_READY)
-		(void)abox_save(a, NULL, NULL);
+		abox_changed(a);
 	loop_defer(&t->g->loop, &t->deferred, tty_free, t);
 }
 
@@ -365,7 +365,7 @@ void box_tty(struct req *r)
 	}
 	own_job_id(r->g, a->id, t->job_id, t->id);
 	audit(r->g, "terminal", r, "tenant", a->tenant->name, "box", a->id, NULL);
-	(void)abox_save(a, NULL, NULL);
+	abox_changed(a);
 	look(t, r);
 }
 

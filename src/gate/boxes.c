@@ -133,6 +133,25 @@ struct abox *abox_named(const struct gate *g, const struct tenant *t, const char
 	return NULL;
 }
 
+/* Where boxes with such an id are. Ids are random: any of their bytes will do. */
+static struct abox **place_of(struct gate *g, const char *id, size_t n)
+{
+	unsigned int h = 0;
+
+	for (size_t i = n < 6 ? 0 : n - 6; i < n; i++)
+		h = h * 31 + (unsigned char)id[i];
+	return &g->abox_table[h % ABOX_TABLE];
+}
+
+void abox_known(struct abox *a)
+{
+	struct abox **at = place_of(a->g, a->id, strlen(a->id));
+
+	a->next_in_table = *at;
+	*at = a;
+	a->in_table = true;
+}
+
 struct abox *abox_find(struct req *r, bool ready)
 {
 	struct http_slice id = r->param[0];
@@ -143,9 +162,9 @@ struct abox *abox_find(struct req *r, bool ready)
 	if (id.n > 5 && memcmp(id.p, "name:", 5) == 0) {
 		a = abox_named(r->g, r->tenant, id.p + 5, id.n - 5);
 	} else {
-		for (a = r->g->aboxes; a != NULL; a = a->next)
-			if (a->tenant == r->tenant && http_slice_is(id, a->id))
-				break;
+		a = *place_of(r->g, id.p, id.n);
+		while (a != NULL && (a->tenant != r->tenant || !http_slice_is(id, a->id)))
+			a = a->next_in_table;
 	}
 	if (a != NULL && (!ready || a->state == ABOX_READY))
 		return a;
@@ -208,7 +227,14 @@ static void abox_unlink(struct abox *a)
 	struct gate *g = a->g;
 
 	timer_clear(&g->loop, &a->life);
+	abox_unsaved(a);
 	keeper_forget(&g->keeper, a);
+	for (struct abox **at = a->in_table ? place_of(g, a->id, strlen(a->id)) : NULL;
+	     at != NULL && *at != NULL; at = &(*at)->next_in_table)
+		if (*at == a) {
+			*at = a->next_in_table;
+			break;
+		}
 	if (a->prev != NULL)
 		a->prev->next = a->next;
 	else
@@ -642,7 +668,7 @@ void box_patch(struct req *r)
 		if (in.idle_set)
 			a->idle_us = (uint64_t)in.idle_seconds * US_PER_S;
 		a->idle_at_us = now + a->idle_us;
-		(void)abox_save(a, NULL, NULL);
+		abox_changed(a);
 		abox_schedule(a);
 		ci_body_done(&body);
 		box_get(r);

@@ -72,6 +72,9 @@ struct deletion;
 struct abox {
 	struct gate *g;
 	struct abox *prev, *next;
+	struct abox *next_in_table;
+	struct abox *next_unsaved;
+	bool in_table, unsaved;
 	char id[OWN_ID];
 	char name[BOX_NAME]; /* "": none */
 	char environment[BOX_ENVIRONMENT];
@@ -112,6 +115,8 @@ struct abox {
 /* --- boxes.c --- */
 
 struct abox *abox_new(struct gate *g, const struct tenant *tenant);
+/* It has its id: from now on it can be found by that. */
+void abox_known(struct abox *a);
 /* The box of the path, or NULL: answered (404, 410; 409 if it is to be ready and is not). */
 struct abox *abox_find(struct req *r, bool ready);
 /* One of a tenant that has this name, or NULL. */
@@ -171,8 +176,13 @@ extern const struct fields box_create_fields, box_patch_fields;
 
 /* --- boxes_record.c --- */
 
-/* Tell the keeper what the next gate needs. fn may be NULL. 0 or -errno. */
+/* Tell the keeper what the next gate needs. 0 or -errno. */
 int abox_save(struct abox *a, keeper_fn fn, void *arg);
+/* The same before anything more is sent to anybody, at the latest at the end of this turn. */
+void abox_changed(struct abox *a);
+void aboxes_save(struct gate *g);
+/* It is gone. */
+void abox_unsaved(struct abox *a);
 /* Whether a record of this box would fit. */
 bool abox_fits(const struct abox *a);
 int abox_adopt(struct gate *g, const struct box_info *info, const uint8_t *record, size_t n);

@@ -758,6 +758,7 @@ void box_create(struct req *r)
 		own_refuse(r, OWN_NO_MEMORY, NULL, "out of memory");
 		return;
 	}
+	abox_known(a);
 	a->making->began_us = clock_us();
 	if (own_decode(r, &box_create_fields, &a->making->body, &in) < 0) {
 		a->making->body = (struct ci_body){ 0 };

@@ -52,6 +52,37 @@ int abox_save(struct abox *a, keeper_fn fn, void *arg)
 				      arg);
 }
 
+void abox_changed(struct abox *a)
+{
+	if (a->unsaved)
+		return;
+	a->unsaved = true;
+	a->next_unsaved = a->g->unsaved;
+	a->g->unsaved = a;
+}
+
+void aboxes_save(struct gate *g)
+{
+	while (g->unsaved != NULL) {
+		struct abox *a = g->unsaved;
+
+		g->unsaved = a->next_unsaved;
+		a->unsaved = false;
+		(void)abox_save(a, NULL, NULL);
+	}
+}
+
+void abox_unsaved(struct abox *a)
+{
+	for (struct abox **at = &a->g->unsaved; a->unsaved && *at != NULL;
+	     at = &(*at)->next_unsaved)
+		if (*at == a) {
+			*at = a->next_unsaved;
+			a->unsaved = false;
+			break;
+		}
+}
+
 bool abox_fits(const struct abox *a)
 {
 	return a->env.n + a->metadata.n <= BOX_TEXTS_MAX;
@@ -145,6 +176,7 @@ int abox_adopt(struct gate *g, const struct box_info *info, const uint8_t *recor
 		return -1;
 	msg_in_init(&in, record, n);
 	if (load(a, &in) == 0) {
+		abox_known(a);
 		a->layers = info->layers;
 		a->box = gbox_adopt(g, info, &abox_ops, a, &e);
 	}

@@ -535,7 +535,7 @@ struct cell *cell_new(struct kernel *k, const struct cell_spec *spec, const stru
 	abox_touch(k->a);
 	kernel_turn(k);
 	if (t->status == TASK_QUEUED)
-		(void)abox_save(k->a, NULL, NULL);
+		abox_changed(k->a);
 	return c;
 }
 
@@ -570,7 +570,7 @@ int cell_send(struct cell *c)
 		task_begin(t);
 	if (c->timeout_us != 0)
 		task_expect(t, c->timeout_us + GRACE_US);
-	(void)abox_save(t->a, NULL, NULL); /* before any of it is sent */
+	abox_changed(t->a);
 	task_on_want(t);
 	return 0;
 }
@@ -592,7 +592,7 @@ static void on_grace(void *arg)
 	(void)snprintf(t->error, sizeof(t->error),
 		       "it went on after the interrupt: the kernel was killed");
 	kernel_kill(c->k, DEATH_CANCELLED);
-	(void)abox_save(t->a, NULL, NULL);
+	abox_changed(t->a);
 }
 
 void cell_interrupt(struct cell *c, uint64_t grace_us)
@@ -610,7 +610,7 @@ void cell_interrupt(struct cell *c, uint64_t grace_us)
 	if (grace_us != 0 &&
 	    timer_set(&t->g->loop, &t->grace, t->g->loop.now_us + grace_us, on_grace, t) < 0)
 		on_grace(t);
-	(void)abox_save(t->a, NULL, NULL);
+	abox_changed(t->a);
 }
 
 int cell_answer(struct cell *c, const char *p, size_t n, bool end)

@@ -133,8 +133,7 @@ struct task *command_start(struct abox *a, const struct command_spec *spec,
 	task_begin(t);
 	task_expect(t, spec->timeout_us);
 	abox_touch(a);
-	(void)abox_save(a, NULL,
-			NULL); /* before the job is sent, which happens at the end of this turn */
+	abox_changed(a); /* before the job is sent, which happens at the end of this turn */
 	if (input)
 		task_on_want(t);
 	return t;
@@ -156,5 +155,5 @@ void command_kill(struct task *t, uint64_t grace_us)
 	if (grace_us != 0 &&
 	    timer_set(&t->g->loop, &t->grace, t->g->loop.now_us + grace_us, on_grace, t) < 0)
 		on_grace(t);
-	(void)abox_save(t->a, NULL, NULL);
+	abox_changed(t->a);
 }

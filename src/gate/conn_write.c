@@ -4,6 +4,7 @@
 
 #include "base/clock.h"
 #include "base/own.h"
+#include "gate/boxes.h"
 #include "gate/gate.h"
 #include "gate/tls.h"
 
@@ -24,6 +25,7 @@ static ssize_t transmit(struct conn *c, const void *p, size_t n)
 	uint32_t want = 0;
 	ssize_t put;
 
+	aboxes_save(c->g); /* first: what it says is so for the next gate, too */
 	if (c->tls != NULL)
 		return tls_send(c->tls, p, n, &want);
 	put = send(c->fd, p, n, MSG_NOSIGNAL);

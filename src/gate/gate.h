@@ -31,6 +31,7 @@ enum {
 	GATE_SCRATCH = 256 * 1024,
 	GATE_TOKENS_MAX = 1024,
 	GATE_TENANT = CONFIG_TENANT_MAX + 1,
+	ABOX_TABLE = 1024,
 };
 
 /* Whom a token belongs to. Everything that a request makes is this tenant's. */
@@ -86,11 +87,14 @@ struct gate {
 	struct conn *conns, *conns_tail; /* the last used first */
 	unsigned int nconns;
 	struct gbox *boxes;
-	unsigned int nboxes, dirty_boxes;
+	struct gbox *dirty_boxes; /* with frames for the end of this turn */
+	unsigned int nboxes;
 	struct ci_stream *streams;
 	struct session *sessions;
 	unsigned int nsessions;
 	struct abox *aboxes; /* of the own API, the youngest first */
+	struct abox *abox_table[ABOX_TABLE];
+	struct abox *unsaved; /* whose records the keeper does not have yet */
 	unsigned int naboxes;
 	struct tomb *tombs; /* boxes that have ended, the last one first */
 	struct idem *idems; /* answers to be given again, the last one first */

@@ -157,7 +157,7 @@ static void ended(struct kernel *k)
 		kernel_drop(k);
 	else if (again || k->queue != NULL)
 		kernel_turn(k);
-	(void)abox_save(a, NULL, NULL);
+	abox_changed(a);
 }
 
 /* It never said what it is. */
@@ -261,7 +261,7 @@ static void on_message(void *arg, uint64_t number, unsigned int flags, const uin
 	timer_clear(&k->a->g->loop, &k->late);
 	k->state = KERNEL_IDLE;
 	kernel_turn(k);
-	(void)abox_save(k->a, NULL, NULL);
+	abox_changed(k->a);
 }
 
 static const struct gjob_ops job_ops = {
@@ -333,7 +333,7 @@ static void start(struct kernel *k)
 		return;
 	}
 	(void)timer_set(&a->g->loop, &k->late, a->g->loop.now_us + START_US, on_late, k);
-	(void)abox_save(a, NULL, NULL);
+	abox_changed(a);
 }
 
 void kernel_turn(struct kernel *k)
@@ -387,7 +387,7 @@ void kernel_end(struct kernel *k, bool again)
 	if (k->state != KERNEL_BUSY) /* nothing more is sent to it */
 		k->state = KERNEL_DYING;
 	kernel_kill(k, DEATH_NONE);
-	(void)abox_save(k->a, NULL, NULL);
+	abox_changed(k->a);
 }
 
 void kernels_end(struct abox *a)

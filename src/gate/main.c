@@ -9,7 +9,7 @@
 #include "base/io.h"
 #include "base/own.h"
 #include "base/str.h"
-#include "gate/box.h"
+#include "gate/boxes.h"
 #include "gate/gate.h"
 #include "gate/own.h"
 #include "gate/tls.h"
@@ -219,6 +219,7 @@ static void each_turn(void *arg)
 {
 	struct gate *g = arg;
 
+	aboxes_save(g);
 	gboxes_flush(g);
 	(void)log_flush(&g->log);
 	if (g->stopping && g->nconns == 0) {

@@ -156,7 +156,7 @@ static void settle(struct abox *a)
 		return;
 	settle_held(a);
 	settle_ended(a);
-	(void)abox_save(a, NULL, NULL);
+	abox_changed(a);
 }
 
 void task_told(void *arg)
@@ -378,7 +378,7 @@ static void acknowledge(struct task *t, struct task_point p)
 	t->acked_total = p.total;
 	t->acked_frame = p.frame;
 	t->acked_seq = p.seq;
-	(void)abox_save(t->a, NULL, NULL); /* first: so the next gate knows what it has missed */
+	abox_changed(t->a); /* the next gate knows what it has missed */
 	gjob_ack(&t->job, p.frame);
 }
 
@@ -495,7 +495,7 @@ static void feed(struct task *t)
 	}
 	t->flags &= ~(unsigned int)TASK_FEEDING;
 	if (feeding && t->a != NULL)
-		(void)abox_save(t->a, NULL, NULL);
+		abox_changed(t->a);
 }
 
 void task_on_want(void *arg)
@@ -562,7 +562,7 @@ void task_left(void *arg)
 		return;
 	t->flags |= TASK_SIGINT;
 	t->kind->interrupt(t);
-	(void)abox_save(t->a, NULL, NULL);
+	abox_changed(t->a);
 }
 
 void tasks_end(struct abox *a, bool oom, const char *why)

@@ -95,6 +95,7 @@ static void stop_after_one(void *arg)
 {
 	unsigned int *turns = arg;
 
+	aboxes_save(&g);
 	gboxes_flush(&g);
 	g.loop.stop = ++*turns == 2;
 }
