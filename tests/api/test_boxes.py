@@ -389,6 +389,7 @@ def test_many_delete_it(server):
     assert set(answers) <= {204, 410} and 204 in answers
 
 
+@pytest.mark.more
 def test_its_time_is_over_whatever_it_does(server):
     box, word = Box(server, ttl_seconds=3), mark()
     status, answer = box.call(shell=f"echo begun; sleep 1000; : {word}", timeout_ms=None)
@@ -412,6 +413,7 @@ def test_a_running_command_is_not_idle(server):
         assert box.get()[0] == 200
 
 
+@pytest.mark.more
 def test_patch_keeps_alive(server):
     box = Box(server, idle_seconds=2)
     for _ in range(5):
@@ -544,6 +546,7 @@ def test_boxes_survive_the_gate(serve):
     assert gone(box) == "idle"
 
 
+@pytest.mark.more
 def test_its_time_goes_on_over_gates(serve):
     server = serve()
     box, word = Box(server, ttl_seconds=6, idle_seconds=0), mark()

@@ -308,6 +308,7 @@ def test_an_id_without_its_prefix_ends_nobodys_session(server, session):
     assert session.bash("echo here")["stdout"] == "here\n"
 
 
+@pytest.mark.more
 def test_a_session_ends_when_its_time_is_over(server):
     """Also when nobody asks for it: first its processes are seen to go, then it is asked for."""
     session, word = Session(server, ttl_seconds=4), mark()

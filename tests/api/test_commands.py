@@ -444,6 +444,7 @@ def test_a_slow_reader_gets_everything_and_holds_nobody_up(server, box):
         assert text(stream) == "".join(f"{i}\n" for i in range(1, 1500001))
 
 
+@pytest.mark.more
 def test_a_comment_in_a_long_silence(box):
     command = detached(box, "sleep 18")
     with Events(box, command) as stream:
@@ -554,6 +555,7 @@ def test_coming_back_to_a_terminal(box):
         assert ws.status == 404
 
 
+@pytest.mark.more
 def test_a_terminal_that_nobody_looks_at_is_idle(server):
     box = Box(server, idle_seconds=2)
     with tty(box) as ws:
@@ -618,6 +620,7 @@ def test_what_nobody_has_heard_of_survives(mortal):
         assert (r["stdout"], r["exit_code"]) == (f"{n}\n", n)
 
 
+@pytest.mark.more
 def test_older_output_is_a_gap_after_the_gate_died(mortal):
     box = mortal
     command = detached(box, "seq 1 400000; echo printed >&2; sleep 3; echo end")
@@ -653,6 +656,7 @@ def test_input_and_signals_go_on_over_gates(mortal):
     assert look(box, command)["signal"] == 9
 
 
+@pytest.mark.more
 def test_a_key_of_a_command_survives(mortal):
     box, key = mortal, mark()
     fields = {"shell": "echo x >> f; sleep 3; wc -l < f", "detach": True}
@@ -677,6 +681,7 @@ def test_a_terminal_survives(mortal):
         ws.read_until(rb"yes\r\n")
 
 
+@pytest.mark.more
 def test_the_gate_dies_again_and_again(mortal):
     """Many commands, followed by clients that come back; every line of each comes once and in order."""
     box = mortal

@@ -258,6 +258,7 @@ def test_who_comes_while_the_gate_hangs_is_answered(serve):
     assert server.pid_of("gate") != gate
 
 
+@pytest.mark.more
 def test_a_pause_of_everybody_is_no_hang(serve):
     """A machine that slept, a container that was frozen: nobody is to blame for the time that has gone."""
     server = serve(hang_timeout="4s")
@@ -312,6 +313,7 @@ def test_sessions_go_on(serve):
     assert server.call("POST", f"/v1/sessions/{session}/bash", {"cmd": "true"})[0] == 404
 
 
+@pytest.mark.more
 def test_a_session_is_over_in_time_although_its_gate_died(serve):
     server, word = serve(), mark()
     _, answer = server.call("POST", "/v1/sessions", {"ttl_seconds": 4})
@@ -321,6 +323,7 @@ def test_a_session_is_over_in_time_although_its_gate_died(serve):
     assert server.call("POST", f"/v1/sessions/{answer['session_id']}/bash", {"cmd": "true"})[0] == 404
 
 
+@pytest.mark.more
 def test_a_command_that_ran_meanwhile_does_not_block_its_session(serve):
     """Its client lost the answer; the session takes the next command."""
     server, word = serve(), mark()

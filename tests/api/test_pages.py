@@ -786,6 +786,7 @@ def unnamed(browser):
                    if not n["ignored"] and n["role"]["value"] in named and not n.get("name", {}).get("value")]
 
 
+@pytest.mark.more
 @needs_chromium
 def test_a_screen_reader_finds_its_way(server, browser):
     cell(browser, server, "")

@@ -524,6 +524,7 @@ def check_swapped(server, answer):
     return len(answer["files"])
 
 
+@pytest.mark.more
 @pytest.mark.parametrize("rounds", [200, pytest.param(1000, marks=pytest.mark.slow)])
 def test_links_swapped_while_files_are_collected(server, tmp_path, same_processes, rounds):
     """A process that outlives the program exchanges directory and link, file and link, as fast as it can."""

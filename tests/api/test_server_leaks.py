@@ -349,6 +349,7 @@ def test_nothing_is_left_in_a_server(serve, count):
     assert odd_files(server) == []
 
 
+@pytest.mark.more
 @pytest.mark.parametrize("count", COUNTS)
 def test_nothing_is_left_by_killed_gates(serve, count):
     """The same while gates are killed at random: boxes of dead gates are taken over, ended, and forgotten."""

@@ -294,6 +294,7 @@ def test_images_outlive_the_gate(serve):
     assert metric(server, "glovebox_pool_taken_total", outcome="hit") == 1
 
 
+@pytest.mark.more
 def test_another_environment_makes_another_image(serve):
     """Of a directory of packages the time is changed, as a new package would."""
     server = serve(**POOLED)
