@@ -61,6 +61,7 @@ struct supervisor {
 	bool served, tried, stopping, failed;
 	bool log_waits; /* for standard error to take more */
 	uint64_t watchdog_us, next_ping_us;
+	bool asked;                        /* the keeper, whether it lives */
 	uint64_t next_look_us, seen, told; /* environment_mark() */
 };
 
@@ -374,6 +375,9 @@ static bool on_channel(struct supervisor *s)
 		say_lost(&m);
 	} else if (m.type == SUPERVISE_HUNG) {
 		say_hung(&m);
+	} else if (m.type == SUPERVISE_ALIVE) {
+		s->asked = false;
+		notify("WATCHDOG=1");
 	} else if (m.type == REPLY_FAILED) {
 		s->failed = true;
 		if (failed_decode(m.body, m.len, &e) == 0)
@@ -456,11 +460,14 @@ static void on_log(struct supervisor *s)
 
 /* --- the loop ----------------------------------------------------------------------------------- */
 
+/* The service manager hears of life when the keeper answers: a keeper that hangs is not vouched for, and the keeper
+ * looks after the others. One question at a time: the channel must have room for a stop. */
 static void watchdog(struct supervisor *s)
 {
 	if (s->watchdog_us == 0 || clock_us() < s->next_ping_us)
 		return;
-	notify("WATCHDOG=1");
+	if (!s->asked)
+		s->asked = chan_send(s->channel, SUPERVISE_PING, 0, NULL, 0, NULL, 0) == 0;
 	s->next_ping_us = clock_us() + s->watchdog_us / 2;
 }
 

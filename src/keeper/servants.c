@@ -428,6 +428,8 @@ void server_sup_event(struct keeper *k)
 		/* No further gate; boxes stay until this one has finished and left. */
 		k->server.ending = true;
 		ops_tell(k, EVENT_STOP, 0, NULL, 0, NULL);
+	} else if (r > 0 && m.type == SUPERVISE_PING) {
+		tell(k, SUPERVISE_ALIVE, NULL, 0);
 	} else {
 		(void)epoll_ctl(k->epoll_fd, EPOLL_CTL_DEL, k->server.sup_fd, NULL);
 		end_everything(k);

@@ -48,6 +48,8 @@ enum supervise_type {
 	SUPERVISE_TRIED,      /* the body of OP_TRIED */
 	SUPERVISE_LOST,       /* a gate or store ended by itself: u32 wait status, string role */
 	SUPERVISE_HUNG,       /* one does not answer, and was killed: string role */
+	SUPERVISE_PING,       /* to the keeper, to be answered by the next */
+	SUPERVISE_ALIVE,
 };
 
 enum {

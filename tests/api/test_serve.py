@@ -141,6 +141,25 @@ def test_the_watchdog_of_systemd_hears_that_it_lives(serve, tmp_path):
         server.stop()
 
 
+def test_a_keeper_that_hangs_is_not_vouched_for(serve, tmp_path):
+    path = tmp_path / "notify"
+    with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as s:
+        s.bind(str(path))
+        server = serve(env={"NOTIFY_SOCKET": str(path), "WATCHDOG_USEC": "200000"})
+        keeper = server.pid_of("keeper")
+        os.kill(keeper, signal.SIGSTOP)
+        try:
+            s.settimeout(1)  # ten times as long as it is silent otherwise
+            with pytest.raises(TimeoutError):
+                for _ in range(100):  # what it had said before
+                    s.recv(4096)
+        finally:
+            os.kill(keeper, signal.SIGCONT)
+        s.settimeout(60)
+        assert s.recv(4096) == b"WATCHDOG=1"
+        server.stop()
+
+
 # --- configuration -------------------------------------------------------------------------------------------
 
 

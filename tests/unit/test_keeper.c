@@ -672,6 +672,22 @@ static void check_killed(pid_t *pid, const char *role)
 	CHECK_EQ_INT(chan_recv(supervisor, &m), -EAGAIN);
 }
 
+/* For the watchdog of a service manager. */
+TEST(keeper_tells_the_supervisor_that_it_lives)
+{
+	static struct chan_msg m;
+
+	pair_open();
+	for (int i = 0; i < 3; i++) {
+		CHECK_EQ_INT(chan_send(supervisor, SUPERVISE_PING, 0, NULL, 0, NULL, 0), 0);
+		server_sup_event(&k);
+		CHECK_EQ_INT(chan_recv(supervisor, &m), 1);
+		CHECK(m.type == SUPERVISE_ALIVE && m.len == 0);
+	}
+	CHECK(!k.server.ending);
+	pair_close();
+}
+
 TEST(keeper_leaves_who_answers_alone)
 {
 	pair_open();
