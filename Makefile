@@ -13,7 +13,7 @@ export T COV KEEP
 
 .PHONY: help
 help: ## Say what there is
-	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' Makefile
+	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' Makefile
 
 # --- build and run ------------------------------------------------------------------------------------------
 
@@ -48,12 +48,12 @@ deps: ## Install the Debian packages for building, running, testing and checking
 
 # --- test ---------------------------------------------------------------------------------------------------
 
-.PHONY: test test-all ut it e2e test-v2 mutants fuzz
+.PHONY: test test-all ut it e2e test-v2 test-systemd mutants fuzz
 test: ## The fast tier: everything that a change must pass
 	@tools/deps build run test check
 	@tools/test fast
 
-test-all: ## Everything: also sanitizers, slow tests, arm64, mutants, the cgroup v2 guest
+test-all: ## Everything: also sanitizers, slow tests, arm64, mutants, the guests with cgroup v2 and systemd
 	@tools/deps build run test check cross guest
 	@tools/test all
 
@@ -72,6 +72,10 @@ e2e: ## Tests that try to escape from a box only
 test-v2: ## The tests in a guest with cgroup v2
 	@tools/deps build run test guest
 	@tools/guest/run
+
+test-systemd: ## The unit in a guest whose PID 1 is systemd
+	@tools/deps build run test guest
+	@tools/guest/run --systemd --cpus 1 --timeout 1800
 
 mutants: ## Break one defence at a time; the tests must notice each
 	@tools/deps build run test

@@ -214,12 +214,12 @@ class Server:
     def tree(self):
         """{pid: start time} of it and of all that descends from it."""
         table = {int(entry): stat_of(entry) for entry in os.listdir("/proc") if entry.isdigit()}
-        found = {}
+        found, first = {}, self.pid
         for pid, stat in table.items():
             ancestor = pid
-            while table.get(ancestor) and ancestor != self.pid:
+            while table.get(ancestor) and ancestor != first:
                 ancestor = table[ancestor][0]
-            if stat and ancestor == self.pid and stat[2] not in "ZX":
+            if stat and ancestor == first and stat[2] not in "ZX":
                 found[pid] = stat[1]
         return found
 

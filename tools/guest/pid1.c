@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// PID 1 of the guest, after `init` has made the root file system. Runs one command, carries its stdout and stderr to
-// the host over two virtio-serial ports, leaves its exit status in the job folder (a 9p share), and powers off.
+// PID 1 of the guest, after `init` has made the root file system; a service where systemd is PID 1. Runs one command,
+// carries its stdout and stderr to the host over two virtio-serial ports, leaves its exit status in the job folder (a
+// 9p share), and powers off.
 //
 // Order at the end, which is what makes the transport reliable:
 //   1. the command has exited: every other process is killed, so that both pipes reach their end;
@@ -288,7 +289,8 @@ int main(void)
 	note("the command ended with status %d after %lld ms", status,
 	     (long long)(now_ms() - started_ms));
 
-	note_survivors();
+	if (getpid() == 1) // else the others are systemd's
+		note_survivors();
 	kill(-1, SIGKILL);
 	for (int64_t end_ms = now_ms() + DRAIN_MS; pump(streams, 20) && now_ms() < end_ms;)
 		reap(command, &(int){ 0 });
