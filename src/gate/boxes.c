@@ -229,12 +229,13 @@ static void abox_unlink(struct abox *a)
 	timer_clear(&g->loop, &a->life);
 	abox_unsaved(a);
 	keeper_forget(&g->keeper, a);
-	for (struct abox **at = a->in_table ? place_of(g, a->id, strlen(a->id)) : NULL;
-	     at != NULL && *at != NULL; at = &(*at)->next_in_table)
-		if (*at == a) {
-			*at = a->next_in_table;
-			break;
-		}
+	if (a->in_table) {
+		struct abox **at = place_of(g, a->id, strlen(a->id));
+
+		while (*at != a)
+			at = &(*at)->next_in_table;
+		*at = a->next_in_table;
+	}
 	if (a->prev != NULL)
 		a->prev->next = a->next;
 	else

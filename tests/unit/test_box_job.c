@@ -219,7 +219,7 @@ static pid_t stopped(const char *name)
 	if (pid == 0) {
 		(void)prctl(PR_SET_NAME, name);
 		(void)alarm(60);
-		(void)raise(SIGSTOP);
+		(void)kill(getpid(), SIGSTOP);
 		_exit(9);
 	}
 	CHECK_EQ_INT(waitid(P_PID, (id_t)pid, &(siginfo_t){ 0 }, WSTOPPED | WNOWAIT), 0);
