@@ -33,7 +33,7 @@ class Executor:
         store = bool(content.get("store_history", not silent)) and not silent
         cell.stdin = bool(content.get("allow_stdin", False))
         shell.last_error = None
-        shell.payload_manager.clear_payload()
+        _payload(shell)
         count = shell.execution_count
         error = None
         try:
@@ -75,7 +75,8 @@ class Executor:
             cell = shell.transform_cell(code)
         except Exception:
             cell, failed = code, sys.exc_info()
-        is_async = shell.should_run_async(code, transformed_cell=cell, preprocessing_exc_tuple=failed)
+        # To ask is to compile.
+        is_async = ("await" in cell or "async" in cell) and shell.should_run_async(code, transformed_cell=cell, preprocessing_exc_tuple=failed)
         coro = shell.run_cell_async(code, store_history=store, silent=silent, transformed_cell=cell,
                                     preprocessing_exc_tuple=failed)
         return coro, is_async
@@ -107,9 +108,16 @@ class Executor:
             if said["ename"] != type(error).__name__:
                 # The last that was shown was another one, as when its repr failed as well.
                 reply.update(describe(type(error), error, said["traceback"]))
-        reply["payload"] = list(shell.payload_manager.read_payload())
-        shell.payload_manager.clear_payload()
+        reply["payload"] = _payload(shell)
         return reply
+
+
+def _payload(shell):
+    """What there is; then there is none."""
+    found = list(shell.payload_manager.read_payload())
+    if found:
+        shell.payload_manager.clear_payload()
+    return found
 
 
 def _step(coro):

@@ -110,12 +110,11 @@ class Kernel:
             self._read()
             return
         try:
-            if self.loop is None:
-                self.loop = loop.create()
-                self.watched = False
             if not self.watched:
-                self.loop.add_reader(self.channel.fd, self._readable)
+                self._loop().add_reader(self.channel.fd, self._readable)
                 self.watched = True
+            if self._rest():
+                return
             self.idle = True
             try:
                 let()
@@ -129,7 +128,22 @@ class Kernel:
             self.broken_loops += 1
             loop.discard(self.loop)
             self.loop = None
+            self.watched = False
             self._complain(e)
+
+    def _rest(self):
+        """A loop that has nothing to do is not turned: to start and stop it takes longer than many a cell. Whether there is a request."""
+        if not loop.rests(self.loop):
+            return False
+        fork.check()
+        if not self._has_work():
+            try:
+                let()
+                loop.wait(self.loop)
+            finally:
+                hush()
+        self._read_quietly()
+        return self._has_work()
 
     def _readable(self):
         if not self.idle:
@@ -151,11 +165,14 @@ class Kernel:
     def _before_wait(self):
         """The loop is about to wait. Whether there is something to do instead, because the last word about it was lost."""
         fork.check()
-        if self.idle and (self.waiting or answers.early or self.channel.gone or self.channel.has_read()):
+        if self.idle and self._has_work():
             self.loop.stop()
             self._read_quietly()
             return True
         return False
+
+    def _has_work(self):
+        return bool(self.waiting or answers.early or self.channel.gone or self.channel.has_read())
 
     def _read_quietly(self):
         try:
@@ -269,6 +286,7 @@ class Kernel:
     def _loop(self):
         if self.loop is None:
             self.loop = loop.create()
+            self.watched = False
         return self.loop
 
     def _failed(self, error):

@@ -11,6 +11,7 @@ import asyncio
 import selectors
 from _thread import get_ident
 from asyncio import events, tasks
+from select import POLLIN, poll
 
 from . import descriptors
 from .pipe import flush_all
@@ -58,6 +59,19 @@ def create():
         pass
     make_current()
     return _loop
+
+
+def rests(loop):
+    """Whether it only waits: for descriptors, not for a time."""
+    return not loop._ready and not loop._scheduled and not loop._stopping
+
+
+def wait(loop):
+    """Until one of its descriptors is ready."""
+    flush_all()
+    poller = poll()
+    poller.register(loop._selector.fileno(), POLLIN)
+    poller.poll()
 
 
 def rehearse():

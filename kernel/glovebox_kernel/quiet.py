@@ -18,11 +18,11 @@ _theirs = None
 def hush():
     """From here on it is our code. Raises nothing."""
     global _theirs
+    if _theirs is not None:
+        return
     for _ in range(_TRIES):
         try:
-            mask = pthread_sigmask(SIG_BLOCK, _LATER)
-            if _theirs is None:
-                _theirs = mask
+            _theirs = pthread_sigmask(SIG_BLOCK, _LATER)
             return
         except BaseException:
             pass

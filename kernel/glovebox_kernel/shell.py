@@ -20,6 +20,7 @@ from . import commands, fork
 from .display import Hook, Publisher, publish
 from .plain import text_of
 from .store import Memory, Profile
+from .transform import Manager
 
 try:
     _Groups = (BaseExceptionGroup,)
@@ -213,6 +214,7 @@ def create():
         interactiveshell.PickleShareDB = Memory
     shell = ZMQInteractiveShell.instance(config=config)
     shell.db = Memory()
+    shell.input_transformer_manager = Manager()
     # What IPython loads wherever it is started as a program.
     shell.extension_manager.load_extension("storemagic")
     return shell
