@@ -56,9 +56,9 @@ static uint64_t regs[REG_MAX];
 static const char *why = "";
 
 /* As setjmp: 0 now, and another value when thaw jumps here. */
-__attribute__((naked, noinline, returns_twice)) static uint64_t save(uint64_t *r)
+__attribute__((naked, noinline, returns_twice)) static uint64_t save(uint64_t *r
+								     __attribute__((unused)))
 {
-	(void)r;
 	__asm__("mov %rbx, 0(%rdi)\n\t"
 		"mov %rbp, 8(%rdi)\n\t"
 		"mov %r12, 16(%rdi)\n\t"

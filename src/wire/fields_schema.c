@@ -249,10 +249,9 @@ static const char *check_bounds(const struct field *row)
 			return "a length that cannot be";
 		break;
 	case FIELD_MILLI:
-		if (row->min < 0)
-			return "thousandths below zero";
-		/* fall through */
 	case FIELD_INT:
+		if (row->type == FIELD_MILLI && row->min < 0)
+			return "thousandths below zero";
 		if (row->max < row->min)
 			return "a range that is empty";
 		if (optional && (row->def < row->min || row->def > row->max))
