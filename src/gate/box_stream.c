@@ -58,6 +58,7 @@ struct follower {
 	struct stream *s;
 	struct follower *next;
 	char ref[REF_MAX];
+	bool said; /* an event at least */
 	void (*left)(void *arg);
 	void *arg;
 	struct deferred deferred;
@@ -145,6 +146,13 @@ static bool has_room(struct stream *s)
 	return false;
 }
 
+static void send_done(struct stream *s, const char *ref)
+{
+	static const char done[] = "{\"done\":true}";
+
+	send_with_ref(s, ref, NULL, done, sizeof(done) - 1);
+}
+
 static void pump(struct follower *f)
 {
 	struct stream *s = f->s;
@@ -158,6 +166,7 @@ static void pump(struct follower *f)
 			goodbye(s, 1013, "out of memory");
 			break;
 		}
+		f->said = true;
 		send_with_ref(s, f->ref, run_event_str(told.event), j.buf, j.len);
 		json_done(&j);
 		json_init(&j);
@@ -167,7 +176,9 @@ static void pump(struct follower *f)
 		return;
 	if (run->ops->told != NULL)
 		run->ops->told(run->arg);
-	follower_end(f);
+	follower_end(f); /* first, as below */
+	if (!f->said)    /* who asks is behind the last one: there are none any more */
+		send_done(s, f->ref);
 }
 
 static void on_more(struct run_reader *rd)
@@ -223,7 +234,7 @@ static void on_reply(struct req *r, int status, const void *body, size_t n)
 
 	call_end(c); /* first: to send may close the connection, which ends all its calls */
 	if (status == 204)
-		send_with_ref(c->s, c->ref, NULL, "{\"done\":true}", 13);
+		send_done(c->s, c->ref);
 	else
 		send_with_ref(c->s, c->ref, NULL, body, n);
 }

@@ -183,6 +183,27 @@ def test_several_connections(box):
             assert text(found) == f"{i}\n" and not link.kept
 
 
+def test_events_from_some_place_on(box):
+    """…and behind the last one that there are none any more, as 204 of HTTP says: also when it ends only later."""
+    with Link(box) as link:
+        for what, fields in (("cell", {"code": "print('x')"}), ("command", {"shell": "echo x"})):
+            link.say(what, "first", **fields)
+            found = link.of("first")
+            name, last = {what: found[0][what]}, found[-1]["seq"]
+            link.say("events", "again", **name)
+            assert [{**m, "ref": "first"} for m in link.of("again")] == found
+            link.say("events", "end", after=last - 1, **name)
+            assert [m["seq"] for m in link.of("end")] == [last]
+            for after in (last, last + 100):
+                link.say("events", "behind", after=after, **name)
+                assert link.message() == {"ref": "behind", "done": True}
+        link.say("command", "runs", shell="read x", stdin_open=True)
+        name = {"command": link.until_event("runs", "start")["command"]}
+        link.say("events", "behind", after=1000, **name)
+        link.say("stdin", "go", text="\n", **name)
+        assert link.of("behind", lambda m: True) == [{"ref": "behind", "done": True}]
+
+
 def test_input(box):
     with Link(box) as link:
         link.say("cell", "q", code="name = input('who? ')\nprint('hello', name)", stdin=True)
