@@ -566,10 +566,28 @@ static bool is_scarce(const struct err *e)
 	return e->kind == ERR_LIMIT;
 }
 
-/* Boxes that nobody has asked for must not stand in the way of one that somebody waits for. */
+/* The same box without an image. 0 or -errno. */
+static int cool(struct gbox *b)
+{
+	static struct box_request q;
+	struct err e;
+
+	if (box_request_decode(b->request, b->request_len, &q, &e) < 0 || q.image == 0 ||
+	    (q.flags & (BOX_SPARE | BOX_FREEZES)) != 0)
+		return -EINVAL;
+	q.image = 0;
+	return keep_request(b, &q);
+}
+
+/* Boxes that nobody has asked for must not stand in the way of one that somebody waits for; and an image that was made
+ * anew meanwhile is not missed: a cold start is a start, too. */
 static bool try_again(struct gbox *b, const struct err *e)
 {
-	if (b->ended || b->request == NULL || b->retried || !is_scarce(e))
+	if (b->ended || b->request == NULL)
+		return false;
+	if (e->sys == ESTALE)
+		return cool(b) == 0 && ask_new(b) == 0;
+	if (b->retried || !is_scarce(e))
 		return false;
 	b->retried = true;
 	return pool_yield(b->g, on_room, b);

@@ -340,14 +340,10 @@ static void on_failed(void *arg, const struct err *e)
 	a->box = NULL;
 	a->g->metrics.boxes_failed++;
 	gate_log_err(a->g, "box_failed", e);
-	if (a->making == NULL) { /* of another gate, and lost with it */
+	if (a->making == NULL) /* of another gate, and lost with it */
 		abox_end(a, REASON_RESTART);
-	} else if (e->kind == ERR_INPUT) {
-		making_failed(a, OWN_INVALID_FIELD, "mounts", "%s", e->text);
-	} else {
-		metrics_rejected(&a->g->metrics, OPERATION_BOX, REJECT_UNSCHEDULABLE);
-		making_failed(a, OWN_UNSCHEDULABLE, NULL, "no box can be made: %s", e->text);
-	}
+	else
+		making_refused(a, e);
 }
 
 static void on_gone(void *arg, enum box_end why, const struct box_figures *f)

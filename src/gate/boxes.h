@@ -164,6 +164,8 @@ void box_standard(struct gate *g, struct box_request *q);
 void making_ready(struct abox *a);
 void making_failed(struct abox *a, enum own_error code, const char *field, const char *fmt, ...)
 	__attribute__((format(printf, 4, 5)));
+/* The keeper does not make it. */
+void making_refused(struct abox *a, const struct err *e);
 /* Release what was needed on the way. */
 void making_done(struct abox *a);
 /* Whether idle and ttl may be that long; -1: answered. */

@@ -200,6 +200,18 @@ void making_failed(struct abox *a, enum own_error code, const char *field, const
 		own_refuse(r, code, field, "%s", text);
 }
 
+/* Of what the keeper can be asked for only mounts are the client's. An image that has gone is nobody's fault, and a box without
+ * one was tried already. */
+void making_refused(struct abox *a, const struct err *e)
+{
+	if (e->kind == ERR_INPUT && e->sys != ESTALE && a->making->q.nmounts > 0) {
+		making_failed(a, OWN_INVALID_FIELD, "mounts", "%s", e->text);
+	} else {
+		metrics_rejected(&a->g->metrics, OPERATION_BOX, REJECT_UNSCHEDULABLE);
+		making_failed(a, OWN_UNSCHEDULABLE, NULL, "no box can be made: %s", e->text);
+	}
+}
+
 static void maker_gone(struct req *r)
 {
 	struct maker *w = r->work, **at = &w->a->making->makers;

@@ -96,7 +96,7 @@ int image_check(struct keeper *k, const struct box_request *q, struct err *e)
 	if (q->image == 0)
 		return freezes ? err_set(e, ERR_PROTO, 0, "a box that freezes needs an image") : 0;
 	if (s == NULL)
-		return err_set(e, ERR_INPUT, 0, "there is no such image");
+		return err_set(e, ERR_INPUT, ESTALE, "there is no such image");
 	if (freezes ? s->sealed || is_lent(k, q->image) : !s->sealed)
 		return err_set(e, ERR_INPUT, 0,
 			       freezes ? "the image is written already"
@@ -131,7 +131,7 @@ int kit_send(struct keeper *k, const struct box *b, struct err *e)
 	struct msg_out m;
 
 	if (image_too && s == NULL)
-		return err_set(e, ERR_INPUT, 0, "there is no such image");
+		return err_set(e, ERR_INPUT, ESTALE, "there is no such image");
 	image = image_too ? image_fd(s) : -1;
 	if (image_too && image < 0)
 		return err_set(e, ERR_SYS, errno, "open an image");

@@ -17,9 +17,8 @@
 #include <unistd.h>
 
 #include "base/clock.h"
-#include "base/own.h"
+#include "test_config.h"
 #include "test_gate.h"
-#include "test_help.h"
 
 static struct listener unix_listener = { .local = true, .unix_socket = true };
 static char answer[1 << 20];
@@ -258,6 +257,86 @@ TEST(http_what_is_wrong_makes_no_box)
 	(void)close(c);
 	turn();
 	gate_close();
+}
+
+static void keeper_refuses(int sys, const char *text)
+{
+	uint8_t body[1024];
+	struct err e;
+
+	(void)err_set(&e, ERR_INPUT, sys, "%s", text);
+	CHECK_EQ_INT(chan_send(keeper, REPLY_FAILED, message.request, body,
+			       (size_t)failed_encode(&e, body, sizeof(body)), NULL, 0),
+		     0);
+	turn();
+}
+
+/* What a BOX_NEW asks for; NULL: there is none. */
+static const struct box_request *asked_for_box(void)
+{
+	static struct box_request q;
+	struct err e;
+
+	if (!keeper_gets(OP_BOX_NEW, &message))
+		return NULL;
+	CHECK_EQ_INT(box_request_decode(message.body, message.len, &q, &e), 0);
+	return &q;
+}
+
+/* A box whose image has gone starts cold. If that fails, too, its client is not to blame, with mounts or without. */
+TEST(http_a_box_whose_image_has_gone_is_made_without_it)
+{
+	static const char *const bodies[] = { "{}", "{`mounts`:[{`root`:`/m`}]}" };
+	int c;
+
+	gate_open();
+	config_done(&g.config);
+	must_load(&g.config, WORDS("--state-dir=/s", "--mount-root=/m"), no_env);
+	g.warm.images[WARM_KERNEL].id = 3;
+	may_log = true;
+	c = client();
+	for (size_t i = 0; i < ARRAY_LEN(bodies); i++) {
+		ask(c, "POST /v1/boxes", "%s", bodies[i]);
+		CHECK_EQ_INT(asked_for_box()->image, 3);
+		keeper_refuses(ESTALE, "there is no such image");
+		CHECK_EQ_INT(heard(c), 0);
+		CHECK_EQ_INT(asked_for_box()->image, 0);
+		keeper_refuses(ESTALE, "there is no such image");
+		CHECK(asked_for_box() == NULL);
+		CHECK_EQ_INT(heard(c), 503);
+		CHECK_SAYS("Retry-After: ");
+		CHECK_SAYS("`code`:`unschedulable`");
+		CHECK_SAYS("`field`:null");
+		CHECK_EQ_INT(g.naboxes, 0);
+	}
+	finish(c, -1);
+}
+
+TEST(http_a_box_is_refused_for_its_mounts_if_it_has_some)
+{
+	static const struct {
+		const char *body, *field;
+		int status;
+	} rows[] = {
+		{ "{`mounts`:[{`root`:`/m`,`path`:`x`}]}", "`field`:`mounts`", 422 },
+		{ "{}", "`field`:null", 503 },
+	};
+	int c;
+
+	gate_open();
+	config_done(&g.config);
+	must_load(&g.config, WORDS("--state-dir=/s", "--mount-root=/m"), no_env);
+	may_log = true;
+	c = client();
+	for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
+		ask(c, "POST /v1/boxes", "%s", rows[i].body);
+		CHECK(asked_for_box() != NULL);
+		keeper_refuses(ENOENT, "no");
+		CHECK(asked_for_box() == NULL);
+		CHECK_EQ_INT(heard(c), rows[i].status);
+		CHECK_SAYS(rows[i].field);
+	}
+	finish(c, -1);
 }
 
 TEST(http_a_client_that_leaves_takes_its_box_along)
