@@ -35,6 +35,8 @@ enum {
 	BOX_QUEUED_BYTES = 64 * 1024 * 1024,
 	BOX_PARTS_BYTES = 32 * 1024 * 1024,
 	BOX_LIST_MAX = 500,
+	KERNEL_NAME = 32,  /* with its NUL */
+	KERNEL_GONE = 255, /* in records, for the number of one that is not there any more */
 };
 
 enum abox_state { ABOX_CREATING, ABOX_READY, ABOX_ENDING };
@@ -221,9 +223,10 @@ void tasks_end(struct abox *a, bool oom, const char *why);
 /* Let go of the output of something that has ended, of any box. */
 bool tasks_evict(void *gate);
 
-/* One of a record; NULL: no memory, or there is no such kernel. */
+/* One of a record; NULL: no memory, or there is no such kernel. A cell is of the kernel with this number, or of one that has
+ * gone and had this name. */
 struct task *command_load(struct abox *a, unsigned int flags);
-struct task *cell_load(struct abox *a, unsigned int kernel, unsigned int flags);
+struct task *cell_load(struct abox *a, unsigned int kernel, const char *name, unsigned int flags);
 
 /* --- kernels.c --- */
 

@@ -8,7 +8,7 @@
 
 #include <string.h>
 
-enum { RECORD_VERSION = 1 };
+enum { RECORD_VERSION = 2 };
 
 static void put(const struct abox *a, struct msg_out *m, enum record_room room)
 {

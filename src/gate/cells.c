@@ -4,6 +4,7 @@
 
 #include "base/clock.h"
 #include "base/own.h"
+#include "wire/msg.h"
 
 #include <signal.h>
 #include <stdio.h>
@@ -396,11 +397,15 @@ static const struct gjob_ops job_ops = { .output = on_output,
 
 /* --- as a task ------------------------------------------------------------------------------------ */
 
-static uint8_t save(const struct task *t)
+/* A number is a kernel's as long as that is there; then it may be another one's. */
+static void save(const struct task *t, struct msg_out *m)
 {
 	const struct cell *c = (const struct cell *)t;
+	const struct kernel *k = kernel_named(t->a, c->kernel, strlen(c->kernel));
 
-	return c->number;
+	msg_put_u8(m, k != NULL ? k->number : KERNEL_GONE);
+	if (k == NULL)
+		msg_put_str(m, c->kernel);
 }
 
 static void interrupt(struct task *t)
@@ -430,7 +435,7 @@ const struct task_kind cell_kind = { .name = "cell",
 
 /* --- its life ------------------------------------------------------------------------------------- */
 
-static struct cell *make(struct abox *a, struct kernel *k, unsigned int flags)
+static struct cell *make(struct abox *a, struct kernel *k, const char *name, unsigned int flags)
 {
 	struct cell *c = calloc(1, sizeof(*c));
 
@@ -439,26 +444,24 @@ static struct cell *make(struct abox *a, struct kernel *k, unsigned int flags)
 	task_init(&c->t, &cell_kind, a, flags);
 	c->t.job.lingers = true;
 	c->k = k;
-	c->number = k != NULL ? k->number : 0;
-	(void)snprintf(c->kernel, sizeof(c->kernel), "%s", k != NULL ? k->name : "");
+	(void)snprintf(c->kernel, sizeof(c->kernel), "%s", name);
 	buf_init(&c->message, CELL_MESSAGE_MAX);
 	return c;
 }
 
 /* Of a record. One that has ended is only waiting to be heard. */
-struct task *cell_load(struct abox *a, unsigned int kernel, unsigned int flags)
+struct task *cell_load(struct abox *a, unsigned int kernel, const char *name, unsigned int flags)
 {
 	struct kernel *k = a->kernels;
 	struct cell *c;
 
 	while (k != NULL && k->number != kernel)
 		k = k->next;
-	if (k == NULL && (flags & TASK_OVER) == 0)
+	if (k == NULL && (kernel != KERNEL_GONE || (flags & TASK_OVER) == 0))
 		return NULL;
-	c = make(a, k, flags);
+	c = make(a, k, k != NULL ? k->name : name, flags);
 	if (c == NULL)
 		return NULL;
-	c->number = (uint8_t)kernel;
 	if ((flags & TASK_WAITS) != 0)
 		c->t.status = TASK_QUEUED;
 	if ((flags & TASK_OVER) != 0)
@@ -500,7 +503,7 @@ static int put_request(struct cell *c, const struct cell_spec *spec)
 struct cell *cell_new(struct kernel *k, const struct cell_spec *spec, const struct idem_key *key,
 		      int *ret_error)
 {
-	struct cell *c = make(k->a, k, spec->flags | TASK_WAITS);
+	struct cell *c = make(k->a, k, k->name, spec->flags | TASK_WAITS);
 	struct task *t = &c->t;
 
 	*ret_error = c != NULL ? put_request(c, spec) : -ENOMEM;

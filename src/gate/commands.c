@@ -2,6 +2,7 @@
 #include "gate/commands.h"
 
 #include "base/own.h"
+#include "wire/msg.h"
 
 #include <signal.h>
 #include <stdio.h>
@@ -50,10 +51,10 @@ static enum task_status status_of(const struct task *t, bool oom)
 	return TASK_OK;
 }
 
-static uint8_t save(const struct task *t)
+static void save(const struct task *t, struct msg_out *m)
 {
 	(void)t;
-	return 0;
+	msg_put_u8(m, 0);
 }
 
 static void interrupt(struct task *t)

@@ -14,7 +14,6 @@
 
 enum {
 	BOX_KERNELS_MAX = 8,
-	KERNEL_NAME = 32,                            /* with its NUL */
 	KERNEL_QUEUE_MAX = 64,                       /* cells that wait */
 	CELL_MESSAGE_MAX = 16 * 1024 * 1024 + 65536, /* of one message of a kernel */
 	KERNEL_SAID = 160,
@@ -75,7 +74,6 @@ struct cell {
 	struct task t;
 	struct kernel *k; /* NULL: it has ended */
 	char kernel[KERNEL_NAME];
-	uint8_t number;    /* of its kernel */
 	struct cell *next; /* in the queue */
 	uint64_t timeout_us;
 	bool allow_stdin;

@@ -600,7 +600,7 @@ void tasks_save(const struct abox *a, struct msg_out *m, enum record_room room)
 
 		if (!is_saved(t, room))
 			continue;
-		msg_put_u8(m, t->kind->save(t));
+		t->kind->save(t, m);
 		msg_put_u64(m, t->job_id);
 		msg_put_u64(m, t->started_ms);
 		msg_put_u16(m, (uint16_t)(t->flags | (t->run.ended ? TASK_OVER : 0) |
@@ -622,13 +622,18 @@ int tasks_load(struct abox *a, struct msg_in *in)
 	uint64_t now_ms = own_now_ms();
 
 	for (unsigned int n = msg_get_u16(in); n > 0; n--) {
-		unsigned int what = msg_get_u8(in);
-		uint64_t job = msg_get_u64(in), started_ms = msg_get_u64(in);
-		unsigned int flags = msg_get_u16(in);
-		struct idem_key idem = { .set = msg_get_u8(in) != 0 };
-		uint64_t acked_frame, acked_seq;
+		unsigned int what = msg_get_u8(in), flags;
+		uint64_t job, started_ms, acked_frame, acked_seq;
+		char kernel[KERNEL_NAME] = "";
+		struct idem_key idem = { 0 };
 		struct task *t;
 
+		if (what == KERNEL_GONE)
+			(void)msg_get_str(in, kernel, sizeof(kernel));
+		job = msg_get_u64(in);
+		started_ms = msg_get_u64(in);
+		flags = msg_get_u16(in);
+		idem.set = msg_get_u8(in) != 0;
 		for (unsigned int i = 0; idem.set && i < KEY_SAVED; i++)
 			idem.key[i] = msg_get_u8(in);
 		for (unsigned int i = 0; idem.set && i < BODY_SAVED; i++)
@@ -637,7 +642,7 @@ int tasks_load(struct abox *a, struct msg_in *in)
 		acked_seq = (flags & TASK_ACKED) != 0 ? msg_get_u64(in) : 0;
 		if (in->failed)
 			return -EPROTO;
-		t = what == 0 ? command_load(a, flags) : cell_load(a, what, flags);
+		t = what == 0 ? command_load(a, flags) : cell_load(a, what, kernel, flags);
 		if (t == NULL)
 			return -EPROTO;
 		t->idem = idem;

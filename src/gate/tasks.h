@@ -59,8 +59,8 @@ struct task_kind {
 	enum task_status (*status)(const struct task *t, bool oom);
 	/* What its job tells; task_on_…() or around them. */
 	const struct gjob_ops *job;
-	/* What a record calls it: 0 a command, or 1 and more a cell of that kernel. */
-	uint8_t (*save)(const struct task *t);
+	/* What a record calls it: 0 a command, 1 and more a cell of that kernel; KERNEL_GONE, and then its name. */
+	void (*save)(const struct task *t, struct msg_out *m);
 	/* SIGINT, because its client left. */
 	void (*interrupt)(struct task *t);
 	/* The gate that sent its input died over it. */

@@ -18,14 +18,14 @@
 
 #include "base/clock.h"
 #include "test_config.h"
-#include "test_gate.h"
+#include "test_gate_http.h"
 
 static struct listener unix_listener = { .local = true, .unix_socket = true };
-static char answer[1 << 20];
+char answer[1 << 20];
 
 /* --- a client ------------------------------------------------------------------------------------------------- */
 
-static int client(void)
+int client(void)
 {
 	int s[2];
 
@@ -34,29 +34,43 @@ static int client(void)
 	return s[0];
 }
 
-__attribute__((format(printf, 3, 4))) static void ask(int c, const char *line, const char *fmt, ...)
+static void send_request(int c, const char *line, const char *headers, char *body)
 {
-	char body[8192], head[1024];
-	va_list ap;
-	int n;
+	char head[1024];
 
-	va_start(ap, fmt);
-	n = vsnprintf(body, sizeof(body), fmt, ap);
-	va_end(ap);
-	for (int i = 0; i < n; i++)
-		if (body[i] == '`')
-			body[i] = '"';
+	for (char *p = body; *p != '\0'; p++)
+		if (*p == '`')
+			*p = '"';
 	(void)snprintf(head, sizeof(head),
 		       "%s HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n"
-		       "Content-Length: %d\r\n\r\n",
-		       line, n);
+		       "%sContent-Length: %zu\r\n\r\n",
+		       line, headers, strlen(body));
 	CHECK_EQ_INT(send(c, head, strlen(head), 0), strlen(head));
-	CHECK_EQ_INT(send(c, body, (size_t)n, 0), n);
+	CHECK_EQ_INT(send(c, body, strlen(body), 0), strlen(body));
 	turn();
 }
 
-/* What has come so far: the status, 0 for nothing; the text is in `answer`. */
-static int heard(int c)
+void ask(int c, const char *line, const char *fmt, ...)
+{
+	char body[8192];
+	va_list ap;
+
+	va_start(ap, fmt);
+	(void)vsnprintf(body, sizeof(body), fmt, ap);
+	va_end(ap);
+	send_request(c, line, "", body);
+}
+
+void ask_with_key(int c, const char *line, const char *key, const char *text)
+{
+	char body[8192], header[512];
+
+	(void)snprintf(body, sizeof(body), "%s", text);
+	(void)snprintf(header, sizeof(header), "Idempotency-Key: %s\r\n", key);
+	send_request(c, line, header, body);
+}
+
+int heard(int c)
 {
 	ssize_t n;
 
@@ -66,7 +80,7 @@ static int heard(int c)
 	return n > 12 ? (int)strtol(answer + 9, NULL, 10) : 0;
 }
 
-static bool says(const char *text)
+bool says(const char *text)
 {
 	char want[512];
 
@@ -76,13 +90,6 @@ static bool says(const char *text)
 			*p = '"';
 	return strstr(answer, want) != NULL;
 }
-
-#define CHECK_SAYS(text)                                                             \
-	do {                                                                         \
-		if (!says(text))                                                     \
-			test_fail(__FILE__, __LINE__, "no %s in\n%s", text, answer); \
-		test_count();                                                        \
-	} while (0)
 
 /* --- a keeper, and an init ------------------------------------------------------------------------------------ */
 
@@ -97,7 +104,7 @@ static bool keeper_gets(uint16_t type, struct chan_msg *m)
 	return false;
 }
 
-static struct chan_msg message;
+struct chan_msg message;
 
 /* A box for who asked; init's end of its stream. */
 static int make_box(void)
@@ -117,8 +124,7 @@ static int make_box(void)
 	return s[0];
 }
 
-/* One that is ready, asked for by c. */
-static int ready_box(int c, const char *body)
+int ready_box(int c, const char *body)
 {
 	int box;
 
@@ -132,8 +138,7 @@ static int ready_box(int c, const char *body)
 	return box;
 }
 
-/* The id of the job that init is asked for; 0: none. Its argv[0] must be this one. */
-static uint64_t asked_to_run(int box, const char *program)
+uint64_t asked_to_run(int box, const char *program)
 {
 	static uint8_t buf[1 << 18];
 	ssize_t n;
@@ -166,7 +171,7 @@ static void say_started(int box, uint64_t id)
 	say(box, FRAME_STARTED, id, 1, pid, sizeof(pid));
 }
 
-static void finish(int c, int box)
+void finish(int c, int box)
 {
 	struct box_figures f = { 0 };
 
