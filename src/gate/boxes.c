@@ -24,7 +24,7 @@ enum {
 
 /* A box that was. */
 struct tomb {
-	struct tomb *next;
+	struct table_item item; /* its first member */
 	char id[OWN_ID];
 	const struct tenant *tenant;
 	enum abox_reason reason;
@@ -88,37 +88,53 @@ bool texts_next(const struct texts *t, size_t *at, const char **key, const char 
 
 /* --- those that were ---------------------------------------------------------------------------- */
 
+/* Ids are random: any of their bytes will do. */
+static uint32_t id_hash(const char *id, size_t n)
+{
+	uint32_t h = 0;
+
+	for (size_t i = n < 6 ? 0 : n - 6; i < n; i++)
+		h = h * 31 + (unsigned char)id[i];
+	return h;
+}
+
+static struct tomb *tomb_of(struct table_item *i)
+{
+	return (struct tomb *)i; /* its first member */
+}
+
 static void bury(struct gate *g, const struct abox *a)
 {
-	struct tomb *t = calloc(1, sizeof(*t)), **at = &g->tombs;
+	struct tomb *t = calloc(1, sizeof(*t));
 	uint64_t now = g->loop.now_us;
 
 	if (t == NULL)
 		return;
-	t->next = g->tombs;
 	(void)memcpy(t->id, a->id, sizeof(t->id));
 	t->tenant = a->tenant;
 	t->reason = a->reason;
 	t->at_us = now;
-	g->tombs = t;
-	g->ntombs++;
-	/* The last one first: what is too old, or too many, is at the end. */
-	for (unsigned int n = 0; *at != NULL && n < TOMBS_MAX && now - (*at)->at_us < TOMB_US; n++)
-		at = &(*at)->next;
-	while (*at != NULL) {
-		t = *at;
-		*at = t->next;
+	if (table_add(&g->tombs, &t->item, id_hash(t->id, strlen(t->id))) < 0)
 		free(t);
-		g->ntombs--;
+	while (g->tombs.n > TOMBS_MAX ||
+	       (g->tombs.n > 0 && now - tomb_of(g->tombs.oldest)->at_us >= TOMB_US)) {
+		t = tomb_of(g->tombs.oldest);
+		table_remove(&g->tombs, &t->item);
+		free(t);
 	}
 }
 
 static const struct tomb *tomb_find(const struct req *r, struct http_slice id)
 {
-	for (const struct tomb *t = r->g->tombs; t != NULL; t = t->next)
+	struct table_item *i = table_first(&r->g->tombs, id_hash(id.p, id.n));
+
+	for (; i != NULL; i = table_next(i)) {
+		const struct tomb *t = tomb_of(i);
+
 		if (t->tenant == r->tenant && http_slice_is(id, t->id) &&
 		    r->g->loop.now_us - t->at_us < TOMB_US)
 			return t;
+	}
 	return NULL;
 }
 
@@ -133,39 +149,32 @@ struct abox *abox_named(const struct gate *g, const struct tenant *t, const char
 	return NULL;
 }
 
-/* Where boxes with such an id are. Ids are random: any of their bytes will do. */
-static struct abox **place_of(struct gate *g, const char *id, size_t n)
+int abox_known(struct abox *a)
 {
-	unsigned int h = 0;
-
-	for (size_t i = n < 6 ? 0 : n - 6; i < n; i++)
-		h = h * 31 + (unsigned char)id[i];
-	return &g->abox_table[h % ABOX_TABLE];
+	return table_add(&a->g->abox_table, &a->by_id, id_hash(a->id, strlen(a->id)));
 }
 
-void abox_known(struct abox *a)
+static struct abox *with_id(const struct req *r, struct http_slice id)
 {
-	struct abox **at = place_of(a->g, a->id, strlen(a->id));
+	struct table_item *i = table_first(&r->g->abox_table, id_hash(id.p, id.n));
 
-	a->next_in_table = *at;
-	*at = a;
-	a->in_table = true;
+	for (; i != NULL; i = table_next(i)) {
+		struct abox *a = (struct abox *)((char *)i - offsetof(struct abox, by_id));
+
+		if (a->tenant == r->tenant && http_slice_is(id, a->id))
+			return a;
+	}
+	return NULL;
 }
 
 struct abox *abox_find(struct req *r, bool ready)
 {
 	struct http_slice id = r->param[0];
 	const struct tomb *t;
-	struct abox *a = NULL;
+	bool named = id.n > 5 && memcmp(id.p, "name:", 5) == 0;
+	struct abox *a = named ? abox_named(r->g, r->tenant, id.p + 5, id.n - 5) : with_id(r, id);
 	int n = (int)(id.n < 128 ? id.n : 128);
 
-	if (id.n > 5 && memcmp(id.p, "name:", 5) == 0) {
-		a = abox_named(r->g, r->tenant, id.p + 5, id.n - 5);
-	} else {
-		a = *place_of(r->g, id.p, id.n);
-		while (a != NULL && (a->tenant != r->tenant || !http_slice_is(id, a->id)))
-			a = a->next_in_table;
-	}
 	if (a != NULL && (!ready || a->state == ABOX_READY))
 		return a;
 	t = tomb_find(r, id);
@@ -229,13 +238,7 @@ static void abox_unlink(struct abox *a)
 	timer_clear(&g->loop, &a->life);
 	abox_unsaved(a);
 	keeper_forget(&g->keeper, a);
-	if (a->in_table) {
-		struct abox **at = place_of(g, a->id, strlen(a->id));
-
-		while (*at != a)
-			at = &(*at)->next_in_table;
-		*at = a->next_in_table;
-	}
+	table_remove(&g->abox_table, &a->by_id);
 	if (a->prev != NULL)
 		a->prev->next = a->next;
 	else

@@ -74,9 +74,9 @@ struct deletion;
 struct abox {
 	struct gate *g;
 	struct abox *prev, *next;
-	struct abox *next_in_table;
+	struct table_item by_id;
 	struct abox *next_unsaved;
-	bool in_table, unsaved;
+	bool unsaved;
 	char id[OWN_ID];
 	char name[BOX_NAME]; /* "": none */
 	char environment[BOX_ENVIRONMENT];
@@ -117,8 +117,8 @@ struct abox {
 /* --- boxes.c --- */
 
 struct abox *abox_new(struct gate *g, const struct tenant *tenant);
-/* It has its id: from now on it can be found by that. */
-void abox_known(struct abox *a);
+/* It has its id: from now on it can be found by that. -ENOMEM. */
+int abox_known(struct abox *a);
 /* The box of the path, or NULL: answered (404, 410; 409 if it is to be ready and is not). */
 struct abox *abox_find(struct req *r, bool ready);
 /* One of a tenant that has this name, or NULL. */

@@ -764,13 +764,12 @@ void box_create(struct req *r)
 	a = abox_new(r->g, r->tenant);
 	if (a != NULL)
 		a->making = calloc(1, sizeof(*a->making));
-	if (a == NULL || a->making == NULL || own_id(r->g, a->id) < 0) {
+	if (a == NULL || a->making == NULL || own_id(r->g, a->id) < 0 || abox_known(a) < 0) {
 		if (a != NULL)
 			abox_drop(a);
 		own_refuse(r, OWN_NO_MEMORY, NULL, "out of memory");
 		return;
 	}
-	abox_known(a);
 	a->making->began_us = clock_us();
 	if (own_decode(r, &box_create_fields, &a->making->body, &in) < 0) {
 		a->making->body = (struct ci_body){ 0 };

@@ -175,8 +175,7 @@ int abox_adopt(struct gate *g, const struct box_info *info, const uint8_t *recor
 	if (a == NULL)
 		return -1;
 	msg_in_init(&in, record, n);
-	if (load(a, &in) == 0) {
-		abox_known(a);
+	if (load(a, &in) == 0 && abox_known(a) == 0) {
 		a->layers = info->layers;
 		a->box = gbox_adopt(g, info, &abox_ops, a, &e);
 	}

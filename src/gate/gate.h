@@ -12,6 +12,7 @@
 #include "gate/pool.h"
 #include "gate/run.h"
 #include "gate/store_link.h"
+#include "gate/table.h"
 #include "gate/trial.h"
 #include "gate/warm.h"
 
@@ -31,7 +32,6 @@ enum {
 	GATE_SCRATCH = 256 * 1024,
 	GATE_TOKENS_MAX = 1024,
 	GATE_TENANT = CONFIG_TENANT_MAX + 1,
-	ABOX_TABLE = 1024,
 };
 
 /* Whom a token belongs to. Everything that a request makes is this tenant's. */
@@ -68,8 +68,6 @@ struct gbox;
 struct ci_stream;
 struct session;
 struct abox;
-struct tomb;
-struct idem;
 
 struct gate {
 	struct loop loop;
@@ -93,12 +91,11 @@ struct gate {
 	struct session *sessions;
 	unsigned int nsessions;
 	struct abox *aboxes; /* of the own API, the youngest first */
-	struct abox *abox_table[ABOX_TABLE];
+	struct table abox_table;
 	struct abox *unsaved; /* whose records the keeper does not have yet */
 	unsigned int naboxes;
-	struct tomb *tombs; /* boxes that have ended, the last one first */
-	struct idem *idems; /* answers to be given again, the last one first */
-	unsigned int ntombs, nidems;
+	struct table tombs; /* boxes that have ended */
+	struct table idems; /* answers to be given again */
 	struct runs runs;
 	char node[5]; /* of ids */
 

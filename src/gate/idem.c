@@ -14,7 +14,7 @@ enum { IDEMS_MAX = 8192, KEY_MAX = 255 };
 #define IDEM_US (24ull * 3600 * US_PER_S)
 
 struct idem {
-	struct idem *next;
+	struct table_item item; /* its first member */
 	struct idem_key key;
 	uint64_t until_us;
 	size_t n;
@@ -43,36 +43,40 @@ int idem_take(struct req *r, const char *scope, struct idem_key *k)
 	return 0;
 }
 
-/* The last one first: what is too old, or one too many, is at the end. */
+static struct idem *idem_of(struct table_item *i)
+{
+	return (struct idem *)i; /* its first member */
+}
+
+/* Of a hash any bytes will do. */
+static uint32_t hash_of(const struct idem_key *k)
+{
+	uint32_t hash;
+
+	(void)memcpy(&hash, k->key, sizeof(hash));
+	return hash;
+}
+
+/* What is too old, or one too many. */
 static void forget(struct gate *g)
 {
-	struct idem **at = &g->idems;
+	while (g->idems.n > IDEMS_MAX ||
+	       (g->idems.n > 0 && idem_of(g->idems.oldest)->until_us <= g->loop.now_us)) {
+		struct idem *i = idem_of(g->idems.oldest);
 
-	for (unsigned int n = 0; *at != NULL && n < IDEMS_MAX; n++) {
-		struct idem *i = *at;
-
-		if (i->until_us > g->loop.now_us) {
-			at = &i->next;
-			continue;
-		}
-		*at = i->next;
+		table_remove(&g->idems, &i->item);
 		free(i);
-		g->nidems--;
-	}
-	while (*at != NULL) {
-		struct idem *i = *at;
-
-		*at = i->next;
-		free(i);
-		g->nidems--;
 	}
 }
 
 const struct idem *idem_find(struct gate *g, const struct idem_key *k)
 {
-	for (const struct idem *i = g->idems; i != NULL; i = i->next)
-		if (i->until_us > g->loop.now_us && memcmp(i->key.key, k->key, sizeof(k->key)) == 0)
-			return i;
+	struct table_item *i = table_first(&g->idems, hash_of(k));
+
+	for (; i != NULL; i = table_next(i))
+		if (idem_of(i)->until_us > g->loop.now_us &&
+		    memcmp(idem_of(i)->key.key, k->key, sizeof(k->key)) == 0)
+			return idem_of(i);
 	return NULL;
 }
 
@@ -100,9 +104,8 @@ void idem_add(struct gate *g, const struct idem_key *k, const char *text, size_t
 	if (len > 0)
 		(void)memcpy(i->text, text, len);
 	i->text[len] = '\0';
-	i->next = g->idems;
-	g->idems = i;
-	g->nidems++;
+	if (table_add(&g->idems, &i->item, hash_of(k)) < 0)
+		free(i);
 	forget(g);
 }
 

@@ -81,6 +81,18 @@ void gate_open(void)
 	CHECK_EQ_INT(auth_start(&g, &e), 0);
 }
 
+/* Items are the first members of what they are part of. */
+static void free_all(struct table *t)
+{
+	while (t->oldest != NULL) {
+		struct table_item *i = t->oldest;
+
+		table_remove(t, i);
+		free(i);
+	}
+	table_done(t);
+}
+
 void gate_close(void)
 {
 	const int fds[] = { keeper, store, to_keeper, to_store, g.loop.epoll_fd };
@@ -88,6 +100,9 @@ void gate_close(void)
 	for (size_t i = 0; i < ARRAY_LEN(fds); i++)
 		(void)close(fds[i]);
 	free(g.loop.heap);
+	free_all(&g.tombs);
+	free_all(&g.idems);
+	table_done(&g.abox_table);
 	config_done(&g.config);
 }
 
@@ -512,10 +527,8 @@ static void lose_abox(int box)
 	turn();
 	CHECK_EQ_INT(g.naboxes, 0);
 	CHECK_EQ_INT(g.counted_boxes, 0);
-	CHECK_EQ_INT(g.ntombs, 1);
+	CHECK_EQ_INT(g.tombs.n, 1);
 	CHECK_EQ_INT(g.runs.bytes, 0);
-	free(g.tombs);
-	free(g.idems);
 	(void)close(box);
 }
 
@@ -607,10 +620,8 @@ TEST(adopted_boxes_end_when_their_time_is_over)
 	CHECK(ended);
 	turn();
 	CHECK_EQ_INT(g.naboxes, 0);
-	CHECK_EQ_INT(g.ntombs, 1);
+	CHECK_EQ_INT(g.tombs.n, 1);
 	CHECK_EQ_INT(g.runs.bytes, 0);
-	free(g.tombs);
-	free(g.idems);
 	(void)close(box);
 	gate_close();
 }
@@ -649,6 +660,48 @@ TEST(a_box_of_a_record_that_is_cut_is_not_adopted)
 		CHECK_EQ_INT(g.counted_boxes, 0);
 		CHECK_EQ_INT(g.runs.bytes, 0);
 	}
+	gate_close();
+}
+
+/* --- keys ---------------------------------------------------------------------------------------------------- */
+
+static bool is_known(unsigned int i)
+{
+	struct idem_key k = { .set = true };
+	const struct idem *found;
+	char want[16];
+	size_t n;
+
+	memcpy(k.key, &i, sizeof(i));
+	found = idem_find(&g, &k);
+	if (found == NULL)
+		return false;
+	(void)snprintf(want, sizeof(want), "%u", i);
+	CHECK_STR(idem_answer(found, &n), want);
+	return true;
+}
+
+TEST(keys_are_known_in_number_and_for_a_day)
+{
+	enum { DAY_MS = 24 * 3600 * 1000, MOST = 8192, MORE = 500 };
+
+	gate_open();
+	g.loop.now_us = clock_us();
+	for (unsigned int i = 0; i < MOST + MORE; i++) {
+		struct idem_key k = { .set = true };
+		char text[16];
+
+		memcpy(k.key, &i, sizeof(i));
+		(void)snprintf(text, sizeof(text), "%u", i);
+		/* The last one is nearly a day old. */
+		idem_add(&g, &k, text, strlen(text), i < MOST + MORE - 1 ? 0 : DAY_MS - 1000);
+	}
+	CHECK_EQ_INT(g.idems.n, MOST);
+	CHECK(!is_known(0) && !is_known(MORE - 1) && is_known(MORE) && is_known(MOST + MORE - 1));
+	g.loop.now_us += US_PER_S;
+	CHECK(is_known(MORE) && !is_known(MOST + MORE - 1));
+	g.loop.now_us += DAY_MS * 1000ull;
+	CHECK(!is_known(MOST));
 	gate_close();
 }
 
