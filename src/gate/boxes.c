@@ -182,7 +182,8 @@ struct abox *abox_find(struct req *r, bool ready)
 		own_refuse(r, OWN_WRONG_STATE, NULL, "the box '%s' is %s", a->id,
 			   abox_state_str(a));
 	else if (t != NULL)
-		own_refuse_with(r, OWN_GONE, NULL, "reason", abox_reason_str(t->reason),
+		own_refuse_with(r, OWN_GONE, NULL,
+				(const char *const[]){ "reason", abox_reason_str(t->reason), NULL },
 				"the box '%s' has ended: %s", t->id, abox_reason_str(t->reason));
 	else
 		own_refuse(r, OWN_NOT_FOUND, NULL, "there is no box '%.*s'", n, id.p);
@@ -213,6 +214,7 @@ static void abox_free(void *arg)
 
 	texts_done(&a->env);
 	texts_done(&a->metadata);
+	task_keys_done(a);
 	free(a);
 }
 

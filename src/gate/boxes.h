@@ -8,6 +8,7 @@
  *   boxes_record.c  what the next gate is told, and taking over
  *   tasks.c         what runs in one: its job, its log, its end
  *   tasks_calls.c   the calls that are the same for everything that runs
+ *   task_keys.c     the Idempotency-Keys of what has run
  *   commands.c, commands_calls.c  commands, and the calls about them
  *   kernels.c, kernels_calls.c    the Pythons of sessions, and the calls about them
  *   cells.c, cells_calls.c        cells, and the calls about them
@@ -97,6 +98,7 @@ struct abox {
 
 	struct task *tasks, *last_task; /* the oldest first */
 	unsigned int running, ended;
+	struct table keys; /* of those that are not held any more */
 	struct kernel *kernels;
 	size_t queued_bytes,
 		parts_bytes; /* of requests that wait, and of messages that are not whole */
@@ -195,11 +197,11 @@ int abox_adopt(struct gate *g, const struct box_info *info, const uint8_t *recor
 
 /* Take the key of a request, before its body is decoded. 0, or -1: answered. */
 int idem_take(struct req *r, const char *scope, struct idem_key *k);
-/* What was answered to a key; NULL: nothing that is known. The text is "": it is not held any more. */
+/* What was answered to a key; NULL: nothing that is known. */
 const struct idem *idem_find(struct gate *g, const struct idem_key *k);
 bool idem_same_body(const struct idem *i, const struct idem_key *k);
 const char *idem_answer(const struct idem *i, size_t *n);
-/* Remember an answer, `age_ms` old. text NULL: only that there was one. */
+/* Remember an answer, `age_ms` old. */
 void idem_add(struct gate *g, const struct idem_key *k, const char *text, size_t n,
 	      uint64_t age_ms);
 /* Whether another command or box has this key with another body; -1: answered. */
@@ -222,6 +224,11 @@ void tasks_adopt(struct abox *a);
 void tasks_end(struct abox *a, bool oom, const char *why);
 /* Let go of the output of something that has ended, of any box. */
 bool tasks_evict(void *gate);
+
+/* Of a record: keys of others, as many as there is room for. */
+void task_keys_save(const struct abox *a, struct msg_out *m, enum record_room room);
+int task_keys_load(struct abox *a, struct msg_in *in);
+void task_keys_done(struct abox *a);
 
 /* One of a record; NULL: no memory, or there is no such kernel. A cell is of the kernel with this number, or of one that has
  * gone and had this name. */

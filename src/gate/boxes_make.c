@@ -476,7 +476,8 @@ static int take_name(struct req *r, struct abox *a, const struct field_str *name
 	}
 	other = abox_named(r->g, r->tenant, name->p, name->n);
 	if (other != NULL) {
-		own_refuse_with(r, OWN_NAME_TAKEN, "name", "id", other->id,
+		own_refuse_with(r, OWN_NAME_TAKEN, "name",
+				(const char *const[]){ "id", other->id, NULL },
 				"a box of yours has the name '%s'", name->p);
 		return -1;
 	}

@@ -33,6 +33,7 @@ static void put(const struct abox *a, struct msg_out *m, enum record_room room)
 	kernels_save(a, m);
 	tasks_save(a, m, room);
 	ttys_save(a, m);
+	task_keys_save(a, m, room);
 }
 
 int abox_save(struct abox *a, keeper_fn fn, void *arg)
@@ -143,7 +144,8 @@ static int load(struct abox *a, struct msg_in *in)
 	if (a->tenant == NULL)
 		return -ENOENT;
 	if (get_texts(in, &a->env) < 0 || get_texts(in, &a->metadata) < 0 ||
-	    kernels_load(a, in) < 0 || tasks_load(a, in) < 0 || ttys_load(a, in) < 0)
+	    kernels_load(a, in) < 0 || tasks_load(a, in) < 0 || ttys_load(a, in) < 0 ||
+	    task_keys_load(a, in) < 0)
 		return -EPROTO;
 	return msg_end(in);
 }

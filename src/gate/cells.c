@@ -4,7 +4,6 @@
 
 #include "base/clock.h"
 #include "base/own.h"
-#include "wire/msg.h"
 
 #include <signal.h>
 #include <stdio.h>

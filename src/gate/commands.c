@@ -2,7 +2,6 @@
 #include "gate/commands.h"
 
 #include "base/own.h"
-#include "wire/msg.h"
 
 #include <signal.h>
 #include <stdio.h>

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
  * Idempotency-Key: the same request again gets the first answer, and nothing is done twice. Of a key and of a body only
- * hashes are kept. Answers of boxes are kept here; a command is its own memory as long as its box holds it.
+ * hashes are kept. Answers of boxes are kept here; a command is its own memory as long as its box holds it, and then task_keys.c has
+ * its key.
  */
 #include "gate/boxes.h"
 
@@ -93,17 +94,15 @@ const char *idem_answer(const struct idem *i, size_t *n)
 
 void idem_add(struct gate *g, const struct idem_key *k, const char *text, size_t n, uint64_t age_ms)
 {
-	size_t len = text != NULL ? n : 0;
-	struct idem *i = age_ms * 1000 < IDEM_US ? malloc(sizeof(*i) + len + 1) : NULL;
+	struct idem *i = age_ms * 1000 < IDEM_US ? malloc(sizeof(*i) + n + 1) : NULL;
 
 	if (i == NULL)
 		return;
 	i->key = *k;
 	i->until_us = g->loop.now_us + IDEM_US - age_ms * 1000;
-	i->n = len;
-	if (len > 0)
-		(void)memcpy(i->text, text, len);
-	i->text[len] = '\0';
+	i->n = n;
+	(void)memcpy(i->text, text, n);
+	i->text[n] = '\0';
 	if (table_add(&g->idems, &i->item, hash_of(k)) < 0)
 		free(i);
 	forget(g);

@@ -301,7 +301,8 @@ static const struct member members[] = {
 	{ "ErrorBody", "hint", "string null", 0, NULL, "what to do" },
 	{ "ErrorBody", "request_id", "string", 0, NULL, "as in X-Request-Id and in the log" },
 	{ "ErrorBody", "reason", "string", MEMBER_OPTIONAL, "ttl idle deleted oom restart crashed", "of gone: why the box ended" },
-	{ "ErrorBody", "id", "string", MEMBER_OPTIONAL, NULL, "of name_taken: the box that has the name" },
+	{ "ErrorBody", "id", "string", MEMBER_OPTIONAL, NULL, "of name_taken: the box that has the name; of answer_gone: the cell or command" },
+	{ "ErrorBody", "status", "string null", MEMBER_OPTIONAL, NULL, "of answer_gone: how it ended; null: nobody knows" },
 	{ "Error", "error", "ErrorBody", 0, NULL, "what is wrong" },
 };
 

@@ -22,8 +22,16 @@ static const struct {
 #undef ERROR
 };
 
-static void refuse(struct req *r, enum own_error code, const char *field, const char *key,
-		   const char *value, const char *text)
+static void put(struct json *j, const char *key, const char *value)
+{
+	if (value != NULL)
+		json_str(j, key, value);
+	else
+		json_null(j, key);
+}
+
+static void refuse(struct req *r, enum own_error code, const char *field, const char *const *pairs,
+		   const char *text)
 {
 	struct json j;
 
@@ -37,17 +45,11 @@ static void refuse(struct req *r, enum own_error code, const char *field, const 
 	json_open(&j, "error", '{');
 	json_str(&j, "code", errors[code].code);
 	json_str(&j, "message", text);
-	if (field != NULL)
-		json_str(&j, "field", field);
-	else
-		json_null(&j, "field");
-	if (errors[code].hint != NULL)
-		json_str(&j, "hint", errors[code].hint);
-	else
-		json_null(&j, "hint");
+	put(&j, "field", field);
+	put(&j, "hint", errors[code].hint);
 	json_str(&j, "request_id", r->id);
-	if (key != NULL)
-		json_str(&j, key, value);
+	for (; *pairs != NULL; pairs += 2)
+		put(&j, pairs[0], pairs[1]);
 	json_close(&j, '}');
 	json_close(&j, '}');
 	if (j.failed) {
@@ -60,17 +62,18 @@ static void refuse(struct req *r, enum own_error code, const char *field, const 
 
 void own_refuse(struct req *r, enum own_error code, const char *field, const char *fmt, ...)
 {
+	static const char *const none[] = { NULL };
 	char text[1024];
 	va_list ap;
 
 	va_start(ap, fmt);
 	(void)vsnprintf(text, sizeof(text), fmt, ap);
 	va_end(ap);
-	refuse(r, code, field, NULL, NULL, text);
+	refuse(r, code, field, none, text);
 }
 
-void own_refuse_with(struct req *r, enum own_error code, const char *field, const char *key,
-		     const char *value, const char *fmt, ...)
+void own_refuse_with(struct req *r, enum own_error code, const char *field,
+		     const char *const *pairs, const char *fmt, ...)
 {
 	char text[1024];
 	va_list ap;
@@ -78,7 +81,7 @@ void own_refuse_with(struct req *r, enum own_error code, const char *field, cons
 	va_start(ap, fmt);
 	(void)vsnprintf(text, sizeof(text), fmt, ap);
 	va_end(ap);
-	refuse(r, code, field, key, value, text);
+	refuse(r, code, field, pairs, text);
 }
 
 /* --- requests --------------------------------------------------------------------------------- */

@@ -21,9 +21,10 @@ enum {
 /* Refuse. field may be NULL. */
 void own_refuse(struct req *r, enum own_error code, const char *field, const char *fmt, ...)
 	__attribute__((format(printf, 4, 5)));
-/* The same with one member more in the error. */
-void own_refuse_with(struct req *r, enum own_error code, const char *field, const char *key,
-		     const char *value, const char *fmt, ...) __attribute__((format(printf, 6, 7)));
+/* The same with further members in the error: pairs of key and text (NULL: null) up to NULL. */
+void own_refuse_with(struct req *r, enum own_error code, const char *field,
+		     const char *const *pairs, const char *fmt, ...)
+	__attribute__((format(printf, 5, 6)));
 
 /* Decode the body of a request; none at all is an empty object. 0, or -1: answered. */
 int own_decode(struct req *r, const struct fields *table, struct ci_body *b, void *out);

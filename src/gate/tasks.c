@@ -17,8 +17,6 @@ enum {
 	WINDOW_PART = 8,
 	WINDOW_MIN = 160 * 1024, /* a ring holds as much, whatever happens */
 	WINDOW_MAX = 192 * 1024 * 1024,
-	KEY_SAVED = 16,
-	BODY_SAVED = 8,
 	SHELL_KILLED = 128 + SIGKILL, /* how a shell says so */
 };
 
@@ -29,12 +27,6 @@ _Static_assert(ARRAY_LEN(statuses) == TASK_STATUS_MAX, "a word for every status"
 const char *task_status_str(enum task_status s)
 {
 	return statuses[s];
-}
-
-void task_key(struct idem_key *k)
-{
-	(void)memset(k->key + KEY_SAVED, 0, sizeof(k->key) - KEY_SAVED);
-	(void)memset(k->body + BODY_SAVED, 0, sizeof(k->body) - BODY_SAVED);
 }
 
 /* --- letting go ----------------------------------------------------------------------------------- */
@@ -142,8 +134,7 @@ static void settle_ended(struct abox *a)
 	struct task *t = oldest_ended(a);
 
 	while (t != NULL && (a->ended > BOX_ENDED_MAX || ended_bytes(a) > max)) {
-		if (t->idem.set) /* that it ran is known for longer than what it said */
-			idem_add(a->g, &t->idem, NULL, 0, own_now_ms() - t->started_ms);
+		task_remember(t);
 		let_go(t);
 		task_release(t);
 		t = oldest_ended(a);
@@ -451,7 +442,11 @@ void task_on_failed(void *arg, int error, const char *why)
 	struct task *t = arg;
 
 	if (t->adopted && error == EALREADY) { /* it ended, and somebody had its answer */
+		struct abox *a = t->a;
+
+		task_remember(t);
 		task_release(t);
+		abox_changed(a);
 		return;
 	}
 	(void)snprintf(t->error, sizeof(t->error), "the box refused it: %.120s", why);
@@ -588,6 +583,11 @@ static bool is_saved(const struct task *t, enum record_room room)
 	return t->job_id != 0 && (!t->run.ended || t->held || unheard);
 }
 
+bool task_saves_key(const struct task *t, enum record_room room)
+{
+	return t->idem.set && room != ROOM_FOR_LITTLE && is_saved(t, room);
+}
+
 void tasks_save(const struct abox *a, struct msg_out *m, enum record_room room)
 {
 	uint16_t n = 0;
@@ -596,8 +596,6 @@ void tasks_save(const struct abox *a, struct msg_out *m, enum record_room room)
 		n += is_saved(t, room);
 	msg_put_u16(m, n);
 	for (const struct task *t = a->tasks; t != NULL; t = t->next) {
-		bool keyed = t->idem.set && room != ROOM_FOR_LITTLE;
-
 		if (!is_saved(t, room))
 			continue;
 		t->kind->save(t, m);
@@ -605,11 +603,9 @@ void tasks_save(const struct abox *a, struct msg_out *m, enum record_room room)
 		msg_put_u64(m, t->started_ms);
 		msg_put_u16(m, (uint16_t)(t->flags | (t->run.ended ? TASK_OVER : 0) |
 					  (t->acked_frame != 0 ? TASK_ACKED : 0)));
-		msg_put_u8(m, keyed);
-		for (unsigned int i = 0; keyed && i < KEY_SAVED; i++)
-			msg_put_u8(m, t->idem.key[i]);
-		for (unsigned int i = 0; keyed && i < BODY_SAVED; i++)
-			msg_put_u8(m, t->idem.body[i]);
+		msg_put_u8(m, task_saves_key(t, room));
+		if (task_saves_key(t, room))
+			task_key_put(m, &t->idem);
 		if (t->acked_frame != 0) {
 			msg_put_u64(m, t->acked_frame);
 			msg_put_u64(m, t->acked_seq);
@@ -634,10 +630,8 @@ int tasks_load(struct abox *a, struct msg_in *in)
 		started_ms = msg_get_u64(in);
 		flags = msg_get_u16(in);
 		idem.set = msg_get_u8(in) != 0;
-		for (unsigned int i = 0; idem.set && i < KEY_SAVED; i++)
-			idem.key[i] = msg_get_u8(in);
-		for (unsigned int i = 0; idem.set && i < BODY_SAVED; i++)
-			idem.body[i] = msg_get_u8(in);
+		if (idem.set)
+			task_key_get(in, &idem);
 		acked_frame = (flags & TASK_ACKED) != 0 ? msg_get_u64(in) : 0;
 		acked_seq = (flags & TASK_ACKED) != 0 ? msg_get_u64(in) : 0;
 		if (in->failed)

@@ -11,6 +11,7 @@
 #pragma once
 
 #include "gate/boxes.h"
+#include "wire/msg.h"
 
 enum task_status {
 	TASK_RUNNING,
@@ -107,8 +108,6 @@ struct task {
 	struct timer grace, late;
 };
 
-/* A key as a record has room for: the beginnings of its hashes. */
-void task_key(struct idem_key *k);
 /* Into the list of its box; t is zeroed memory of the caller's, and freed by its kind. */
 void task_init(struct task *t, const struct task_kind *kind, struct abox *a, unsigned int flags);
 /* Its id, and the first event. */
@@ -137,10 +136,29 @@ const char *task_status_str(enum task_status s);
 void task_put(void *arg, struct json *j);
 /* A client had its answer. */
 void task_told(void *arg);
+/* Whether the record of its box has its key beside it. */
+bool task_saves_key(const struct task *t, enum record_room room);
 /* How many of a kind have not ended. */
 unsigned int tasks_running(const struct abox *a, const struct task_kind *kind);
 /* The task of this kind that the path names; NULL: answered. */
 struct task *task_find(struct req *r, const struct task_kind *kind);
+
+/* --- keys (task_keys.c) --- */
+
+/* What is known of one that is not held any more. TASK_RUNNING: that it has run, and not how it ended. */
+struct task_ran {
+	uint64_t job;
+	enum task_status status;
+};
+
+/* A key as a record has room for: the beginnings of its hashes. */
+void task_key(struct idem_key *k);
+void task_key_put(struct msg_out *m, const struct idem_key *k);
+void task_key_get(struct msg_in *in, struct idem_key *k);
+/* It is about to go; its key stays. */
+void task_remember(const struct task *t);
+/* What had this key, and whether with this body; NULL: nothing that is known. */
+const struct task_ran *task_ran(const struct abox *a, const struct idem_key *k, bool *ret_same);
 
 /* --- calls that are the same for all kinds (tasks_calls.c) --- */
 

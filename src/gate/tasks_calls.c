@@ -82,7 +82,9 @@ void task_follow(struct task *t, struct req *r)
 int task_repeat(struct req *r, struct abox *a, const struct task_kind *kind,
 		const struct idem_key *k)
 {
-	const struct idem *gone;
+	const struct task_ran *ran;
+	char id[OWN_ID];
+	bool same;
 
 	for (struct task *t = a->tasks; t != NULL; t = t->next)
 		if (t->kind == kind && t->idem.set &&
@@ -93,14 +95,20 @@ int task_repeat(struct req *r, struct abox *a, const struct task_kind *kind,
 				task_follow(t, r);
 			return -1;
 		}
-	gone = idem_find(r->g, k);
-	if (gone == NULL)
+	ran = task_ran(a, k, &same);
+	if (ran == NULL)
 		return 0;
-	if (!idem_same_body(gone, k))
+	if (!same) {
 		idem_refuse(r);
-	else
-		own_refuse(r, OWN_ANSWER_GONE, "Idempotency-Key",
-			   "this %s has run; its answer is not held any more", kind->name);
+		return -1;
+	}
+	own_job_id(r->g, a->id, ran->job, id);
+	own_refuse_with(r, OWN_ANSWER_GONE, "Idempotency-Key",
+			(const char *const[]){
+				"id", id, "status",
+				ran->status != TASK_RUNNING ? task_status_str(ran->status) : NULL,
+				NULL },
+			"this %s has ended; its answer is not held any more", kind->name);
 	return -1;
 }
 

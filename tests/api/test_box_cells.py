@@ -1195,6 +1195,9 @@ def test_a_key_survives_the_gate(serve):
             status, answer = again.result()
         assert (status, checked(answer)["stdout"]) == (200, "runs 1\n")
         kill(server)
+        # Its answer was told, and may have gone; it is not run again.
+        status, told = keyed(box, key, code)
+        assert (told if status == 200 else refused((status, told), 410, "answer_gone"))["id"] == answer["id"]
         detached = mark()
         status, first = keyed(box, detached, "runs += 1", detach=True)
         assert status == 202 and ID.fullmatch(first["id"])

@@ -495,10 +495,12 @@ def test_the_same_stream_goes_on(server, box):
 
 def test_an_answer_that_is_not_held_any_more(box):
     key = mark()
-    assert keyed(box, key, shell="echo once")[0] == 200
+    status, first = keyed(box, key, shell="echo once")
+    assert status == 200
     for _ in range(64):
         box.run("true")
-    refused(keyed(box, key, shell="echo once"), 410, "answer_gone")
+    error = refused(keyed(box, key, shell="echo once"), 410, "answer_gone", "Idempotency-Key")
+    assert (error["id"], error["status"]) == (first["id"], "ok")
     refused(keyed(box, key, shell="echo twice"), 409, "idempotency_key_reused")
 
 
@@ -666,6 +668,27 @@ def test_a_key_of_a_command_survives(mortal):
     assert keyed(box, key, **fields)[1]["id"] == first["id"]
     refused(keyed(box, key, shell="other"), 409, "idempotency_key_reused")
     assert look(box, first["id"])["stdout"] == "1\n"
+
+
+def test_no_command_runs_twice_because_a_gate_died(mortal):
+    """Its client had the answer. Init may have it still, if the gate dies at once; then it is given again."""
+    box, keys, fields = mortal, [mark() for _ in range(5)], {"shell": "echo x >> f; wc -l < f"}
+    ids = []
+    for key in keys:
+        status, first = keyed(box, key, **fields)
+        assert status == 200
+        ids.append(first["id"])
+    for _ in range(2):
+        kill(box)
+        for key, id in zip(keys, ids):
+            status, answer = keyed(box, key, **fields)
+            if status == 200:
+                assert answer["id"] == id
+            else:
+                refused((status, answer), 410, "answer_gone", "Idempotency-Key")
+                assert answer["error"]["id"] == id and answer["error"]["status"] in ("ok", None)
+            refused(keyed(box, key, shell="echo y >> f"), 409, "idempotency_key_reused")
+    assert box.out("cat f") == "x\n" * len(keys)
 
 
 def test_a_terminal_survives(mortal):

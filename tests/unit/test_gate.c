@@ -501,7 +501,8 @@ static size_t box_record(uint8_t *buf, size_t size, unsigned int commands, uint6
 		msg_put_u16(&m, 0);
 		msg_put_u8(&m, 0);
 	}
-	msg_put_u16(&m, 0);
+	msg_put_u16(&m, 0); /* terminals */
+	msg_put_u16(&m, 0); /* keys */
 	CHECK(!m.failed);
 	return m.len;
 }

@@ -3,7 +3,7 @@
  * src/gate: what the next gate knows of a box, by the record that the last one left, and by what init still has. A gate dies here
  * between two turns of its loop; its box is the same socket of the test again.
  */
-#include "gate/boxes.h"
+#include "gate/tasks.h"
 #include "wire/frame.h"
 #include "wire/msg.h"
 
@@ -79,21 +79,28 @@ static void begin(void)
 	keep();
 }
 
-static void next_gate(void)
+/* The next gate, with such a record. */
+static void use_record(const uint8_t *p, size_t n)
 {
 	struct box_info info = { .box = BOX };
 
 	(void)close(c);
-	keep();
+	turn();
 	(void)close(box);
 	(void)close(g.boxes->fd);
 	CHECK(ndead < GATES);
 	dead[ndead++] = g;
 	gate_close();
 	gate_open();
-	CHECK_EQ_INT(abox_adopt(&g, &info, record, record_len), 0);
+	CHECK_EQ_INT(abox_adopt(&g, &info, p, n), 0);
 	keep();
 	c = client();
+}
+
+static void next_gate(void)
+{
+	keep();
+	use_record(record, record_len);
 }
 
 /* --- kernels and cells ---------------------------------------------------------------------------------------- */
@@ -138,5 +145,136 @@ TEST(next_gate_names_the_kernels_of_cells_right)
 	ask(c, "GET /v1/boxes/name:n/cells", "%s", "");
 	CHECK_EQ_INT(heard(c), 200);
 	CHECK_SAYS("`kernel`:`gone`");
+	finish(c, box);
+}
+
+/* --- keys ----------------------------------------------------------------------------------------------------- */
+
+static void post(const char *key, const char *body)
+{
+	ask_with_key(c, "POST /v1/boxes/name:n/commands", key, body);
+}
+
+/* A command that has ended, and whose client was told; its id is in `id`. */
+static uint64_t run_keyed(const char *key, char id[OWN_ID])
+{
+	uint64_t job;
+
+	post(key, "{`shell`:`x`}");
+	job = asked_to_run(box, "/bin/bash");
+	CHECK(job != 0);
+	CHECK_EQ_INT(heard(c), 0);
+	say_exit(box, job);
+	CHECK_EQ_INT(heard(c), 200);
+	(void)snprintf(id, OWN_ID, "%s", strstr(answer, "{\"id\":\"") + 7);
+	return job;
+}
+
+/* Not a second time: its answer has gone. */
+static void check_gone(const char *key, const char *id, const char *status)
+{
+	char want[128];
+
+	post(key, "{`shell`:`x`}");
+	CHECK_EQ_INT(heard(c), 410);
+	CHECK_SAYS("`code`:`answer_gone`");
+	(void)snprintf(want, sizeof(want), "`id`:`%s`,`status`:%s}", id, status);
+	CHECK_SAYS(want);
+	post(key, "{`shell`:`y`}");
+	CHECK_EQ_INT(heard(c), 409);
+	CHECK_SAYS("`code`:`idempotency_key_reused`");
+	CHECK_EQ_INT(asked_to_run(box, ""), 0);
+}
+
+TEST(next_gate_runs_nothing_twice)
+{
+	char told[OWN_ID], untold[OWN_ID];
+	uint64_t job;
+
+	begin();
+	(void)run_keyed("told", told);
+	post("told", "{`shell`:`x`}"); /* as long as it is held it is given again */
+	CHECK_EQ_INT(heard(c), 200);
+	next_gate();
+	check_gone("told", told, "`ok`");
+	ask(c, "GET /v1/boxes/name:n/commands", "%s", "");
+	CHECK_EQ_INT(heard(c), 200);
+	CHECK_SAYS("{`commands`:[]}");
+	/* One that nobody has heard of is still there. */
+	post("untold", "{`shell`:`x`,`detach`:true}");
+	CHECK_EQ_INT(heard(c), 202);
+	(void)snprintf(untold, OWN_ID, "%s", strstr(answer, "{\"id\":\"") + 7);
+	job = asked_to_run(box, "/bin/bash");
+	say_exit(box, job);
+	turn();
+	next_gate();
+	CHECK_EQ_INT(asked_to_run(box, "/nonexistent"), job);
+	check_gone("told", told, "`ok`"); /* every gate takes it along */
+	say_exit(box, job);
+	turn();
+	post("untold", "{`shell`:`x`,`detach`:true}");
+	CHECK_EQ_INT(heard(c), 202);
+	CHECK_SAYS(untold);
+	CHECK_EQ_INT(asked_to_run(box, ""), 0);
+	finish(c, box);
+}
+
+/* The gate died when a client had the answer and init had let go, but before the keeper had heard of that. */
+TEST(next_gate_keeps_the_key_of_what_init_has_let_go)
+{
+	static uint8_t before[BOX_RECORD_MAX];
+	char id[OWN_ID];
+	uint64_t job;
+	size_t n;
+
+	begin();
+	post("k", "{`shell`:`x`}");
+	job = asked_to_run(box, "/bin/bash");
+	keep();
+	memcpy(before, record, n = record_len);
+	say_exit(box, job);
+	CHECK_EQ_INT(heard(c), 200);
+	(void)snprintf(id, OWN_ID, "%s", strstr(answer, "{\"id\":\"") + 7);
+	use_record(before, n);
+	CHECK_EQ_INT(asked_to_run(box, "/nonexistent"), job);
+	say_refused(box, job);
+	turn();
+	check_gone("k", id, "null");
+	next_gate();
+	check_gone("k", id, "null");
+	finish(c, box);
+}
+
+/* Of more than there is room for the newest are known. */
+TEST(next_gate_has_as_many_keys_as_fit)
+{
+	enum { KEYS = 3000, HELD = 1024, SAVED = 290 };
+	struct task t = { .idem.set = true, .started_ms = own_now_ms(), .status = TASK_OK };
+	unsigned int known = 0;
+	char id[OWN_ID];
+	bool same;
+
+	begin();
+	t.a = g.aboxes;
+	for (unsigned int i = 0; i < KEYS; i++) {
+		memcpy(t.idem.key, &i, sizeof(i));
+		t.job_id = i;
+		task_remember(&t);
+	}
+	CHECK_EQ_INT(t.a->keys.n, HELD);
+	CHECK(task_ran(t.a, &t.idem, &same) != NULL && same);
+	(void)run_keyed("last", id);
+	next_gate();
+	check_gone("last", id, "`ok`");
+	for (unsigned int i = 0; i < KEYS; i++) {
+		const struct task_ran *ran;
+
+		memcpy(t.idem.key, &i, sizeof(i));
+		ran = task_ran(g.aboxes, &t.idem, &same);
+		CHECK(known == 0 || ran != NULL);
+		CHECK(ran == NULL || (ran->job == i && ran->status == TASK_OK && same));
+		known += ran != NULL;
+	}
+	CHECK(known > SAVED && known < HELD);
 	finish(c, box);
 }
