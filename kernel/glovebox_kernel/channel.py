@@ -94,8 +94,7 @@ class Channel:
         self._sending = allocate_lock()
         self._sender = 0
         self._later = deque()
-        self._poll_in, self._poll_out = poll(), poll()
-        self._poll_in.register(fd, POLLIN)
+        self._poll_out = poll()
         self._poll_out.register(fd, POLLOUT)
 
     # --- sending ---------------------------------------------------------------------------------------------
@@ -169,7 +168,9 @@ class Channel:
         """Until there is something to receive. Interrupts are raised here, where nothing can be lost."""
         if self.has_read():
             return True
-        return bool(self._poll_in.poll(timeout))
+        poller = poll()  # not one for all: a thread, or a signal handler, may wait at the same time
+        poller.register(self.fd, POLLIN)
+        return bool(poller.poll(timeout))
 
     def has_read(self):
         """Whether there is something that nobody has fetched."""

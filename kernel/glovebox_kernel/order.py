@@ -29,20 +29,21 @@ def settle(cell):
     if not cell.behind or not wanted or fork.forked:
         return
     with cell.lock:
-        key = answers.expect(SYNCED, cell.id) if cell.behind else None
-        if key is None:
+        if not cell.behind or answers.expected(SYNCED, cell.id):
             # In order already, or this is a signal handler that prints while its thread waits here.
             return
+        waiter = answers.Waiter(SYNCED, cell.id)
         try:
+            answers.expect(waiter)
             number = b"%d" % next(_numbers)
             _channel.send(SYNC, cell.id, number)
             while True:
-                answer = answers.wait(key, _still)
+                answer = answers.wait(waiter, _still)
                 # One that an interrupt left over is of another number.
                 if answer is None or answer.payload == number:
                     break
         finally:
-            answers.done(key)
+            answers.done(waiter)
         cell.behind = False
 
 

@@ -4,6 +4,7 @@ from .safe import builtins as __builtins__  # isort: skip
 
 import builtins
 import getpass as getpass_module
+from _thread import RLock
 
 from IPython.core.error import StdinNotImplementedError
 
@@ -12,6 +13,9 @@ from .cells import cells
 from .channel import END_OF_INPUT, STDIN
 from .display import publish
 from .plain import text_of
+
+# Threads are answered in the order in which they asked.
+_asking = RLock()
 
 NOT_ALLOWED = "input was asked for, but this client has nobody to answer (allow_stdin is false)"
 
@@ -40,14 +44,14 @@ def _ask(prompt, password):
     cell = cells.current()
     if not answers.connected() or cell is None or not cell.stdin or not cell.running:
         raise StdinNotImplementedError(NOT_ALLOWED)
-    key = answers.expect(STDIN, cell.id)
-    if key is None:
-        raise StdinNotImplementedError("another thread of this cell waits for input")
+    waiter = answers.Waiter(STDIN, cell.id, once=True)
     try:
-        publish("input_request", {"prompt": prompt, "password": password})
-        answer = answers.wait(key, lambda: cell.running)
+        with _asking:
+            answers.expect(waiter)
+            publish("input_request", {"prompt": prompt, "password": password})
+        answer = answers.wait(waiter, lambda: cell.running)
     finally:
-        answers.done(key)
+        answers.done(waiter)
     if answer is None or (not answer.payload and answer.flags & END_OF_INPUT):
         raise EOFError("EOF when reading a line")
     return (answer.payload or b"").decode("utf-8", "replace")

@@ -285,7 +285,7 @@ static void take_message(struct cell *c, uint64_t number, const char *p, size_t 
 	if (s.event == RUN_ERROR)
 		keep_failure(c, &s.members);
 	if (s.event == RUN_INPUT)
-		c->asked = true;
+		c->asked++;
 	json_done(&s.members);
 }
 
@@ -620,6 +620,6 @@ int cell_answer(struct cell *c, const char *p, size_t n, bool end)
 	int r = gjob_tell(&c->t.job, p, n, end);
 
 	if (r == 0)
-		c->asked = false;
+		c->asked--;
 	return r;
 }

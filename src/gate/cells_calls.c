@@ -199,7 +199,7 @@ static void answer(struct req *r, struct task *t, const struct input *in)
 		own_refuse(r, OWN_INVALID_FIELD, "text", "the body must have 'text' or 'eof'");
 	else if (t->run.ended || t->has_exit)
 		own_refuse(r, OWN_CELL_ENDED, NULL, "the cell '%s' has ended", t->run.id);
-	else if (t->status == TASK_QUEUED || !c->asked)
+	else if (t->status == TASK_QUEUED || c->asked == 0)
 		own_refuse(r, OWN_NO_INPUT, NULL, "the cell '%s' does not wait for input",
 			   t->run.id);
 	else if (cell_answer(c, eof ? "" : in->text.p, eof ? 0 : in->text.n, eof) < 0)

@@ -81,7 +81,7 @@ struct cell {
 	size_t request_len, request_cap, parts_counted;
 	struct buf message; /* parts of one that is not whole */
 	bool too_large;     /* that one is */
-	bool asked;         /* input() waits */
+	unsigned int asked; /* how many input() wait */
 	bool reply_ok, reply_interrupted, reply_aborted;
 	int64_t count; /* 0: none */
 	char *failure; /* members name, value, traceback; NULL: none */

@@ -527,6 +527,22 @@ def test_many_questions(session):
     assert session.done(cell)["stdout"] == str([f"a{i}" for i in range(10)]) + "\n"
 
 
+def test_threads_ask_at_once(session):
+    """Every question is told, and each is answered in its turn."""
+    cell = session.start("import threading\ngot = {}\ndef ask(name): got[name] = input(name)\n"
+                         "threads = [threading.Thread(target=ask, args=(f't{n}',)) for n in range(3)]\n"
+                         "for t in threads: t.start()\nask('main')\nfor t in threads: t.join()\nprint(sorted(got.items()))", stdin=True)
+    names = [e.data["prompt"] for e in session.asked(cell, 4)]
+    assert sorted(names) == ["main", "t0", "t1", "t2"]
+    for name in names:
+        assert session.tell(cell, f"to {name}") == (204, None)
+    assert session.done(cell)["stdout"] == str(sorted((name, f"to {name}") for name in names)) + "\n"
+    cell = session.start("import threading, time\nt = threading.Thread(target=input)\nt.start()\ninput()\nt.join()\ntime.sleep(1000)", stdin=True)
+    session.asked(cell, 2)
+    assert [session.tell(cell, "x")[0] for _ in range(3)] == [204, 204, 409], "as many as there were questions"
+    assert session.cancel(cell)[0] == 204
+
+
 def test_without_stdin_input_raises_at_once(session):
     for code in ("input()", "import getpass; getpass.getpass()", "input('x')"):
         r = session.cell(code)

@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """input(), getpass() and everything that asks by way of them."""
+import signal
+import time
+
 pytest_plugins = ["kernels"]
 
 
@@ -71,6 +74,67 @@ def test_threads_and_tasks_may_ask(kernel):
     code = "def late():\n    go.wait()\n    try: input()\n    except Exception as e: got.append(type(e).__name__)\ngo = threading.Event()\n"
     kernel.run(code + "got.clear(); t = threading.Thread(target=late); t.start()", allow_stdin=True)
     assert kernel.run("go.set(); t.join(); got").value == "['StdinNotImplementedError']"
+
+
+THREADS = """import threading
+got = {}
+def ask(name):
+    try:
+        got[name] = input(name)
+    except EOFError:
+        got[name] = None
+threads = [threading.Thread(target=ask, args=(f"t{n}",)) for n in range(5)]
+for t in threads: t.start()
+"""
+
+
+def prompts(kernel, cell, count):
+    """In the order in which they were asked."""
+    kernel.until(lambda: len(kernel.seen(cell).contents("input_request")) == count)
+    return [c["prompt"] for c in kernel.seen(cell).contents("input_request")]
+
+
+def test_several_threads_ask_at_once(kernel):
+    """All are heard, and each gets the answer to its own question: with a main thread that asks, too, one that waits, and none."""
+    for main in ("ask('main')", "import time\nwhile len(got) < 5: time.sleep(0.001)", "pass"):
+        cell = kernel.begin(f"{THREADS}{main}\nfor t in threads: t.join()\nprint(sorted(got.items()))", allow_stdin=True)
+        names = prompts(kernel, cell, 6 if "main" in main else 5)
+        assert len(set(names)) == len(names)
+        for name in names[:-1]:
+            kernel.answer(cell, f"to {name}")
+        kernel.answer(cell, None)
+        want = {name: f"to {name}" for name in names[:-1]} | {names[-1]: None}
+        assert kernel.finish(cell).out == f"{sorted(want.items())}\n"
+
+
+def test_the_others_are_answered_when_one_was_interrupted(kernel):
+    code = "while True:\n    try: ask('main')\n    except KeyboardInterrupt: break\nprint('left')\nfor t in threads: t.join()\nprint(sorted(got.items()))"
+    cell = kernel.begin(THREADS + code, allow_stdin=True)
+    names = prompts(kernel, cell, 6)
+    while "left" not in kernel.seen(cell).out:
+        kernel.interrupt()
+        again = time.monotonic() + 2
+        while time.monotonic() < again and "left" not in kernel.seen(cell).out:
+            kernel.pump(0.1)
+    names.remove("main")
+    for name in names:
+        kernel.answer(cell, f"to {name}")
+    want = {name: f"to {name}" for name in names}
+    assert kernel.finish(cell).out == f"left\n{sorted(want.items())}\n"
+
+
+def test_others_print_while_one_waits(kernel):
+    """Text after a message waits for a word of init, too: in a thread, and in a signal handler of the thread that waits."""
+    code = ("import os, signal, threading\ndef show(*_):\n    display('x')\n    print('shown')\n"
+            "signal.signal(signal.SIGUSR1, show)\nt = threading.Thread(target=show)\ngo = threading.Timer(0.05, t.start)\ngo.start()\ninput('?')")
+    cell = kernel.begin(code, allow_stdin=True)
+    prompts(kernel, cell, 1)
+    kernel.wait_for(cell, "shown\n")
+    kernel.process.send_signal(signal.SIGUSR1)
+    kernel.wait_for(cell, "shown\nshown\n")
+    kernel.answer(cell, "there")
+    result = kernel.finish(cell)
+    assert result.value == "'there'" and result.order.count("display_data") == 2
 
 
 def test_a_thread_that_waits_when_its_cell_ends(kernel):
