@@ -222,7 +222,7 @@ int tasks_load(struct abox *a, struct msg_in *m);
 void tasks_adopt(struct abox *a);
 /* The box has ended under them. */
 void tasks_end(struct abox *a, bool oom, const char *why);
-/* Let go of the output of something that has ended, of any box. */
+/* Let go of the output of something that has ended: of the tenant that holds most, be it the one that writes. */
 bool tasks_evict(void *gate);
 
 /* Of a record: keys of others, as many as there is room for. */

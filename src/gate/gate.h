@@ -37,7 +37,8 @@ enum {
 /* Whom a token belongs to. Everything that a request makes is this tenant's. */
 struct tenant {
 	char name[GATE_TENANT];
-	unsigned int boxes; /* that it has, one-shots included */
+	unsigned int boxes;   /* that it has, one-shots included */
+	struct run_share log; /* of what its commands and cells said */
 };
 
 struct token {

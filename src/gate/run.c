@@ -22,11 +22,12 @@ const char *run_event_str(enum run_event e)
 	return names[e];
 }
 
-void run_init(struct run *run, struct loop *loop, struct runs *all, const char *what, size_t max,
-	      const struct run_ops *ops, void *arg)
+void run_init(struct run *run, struct loop *loop, struct runs *all, struct run_share *share,
+	      const char *what, size_t max, const struct run_ops *ops, void *arg)
 {
 	*run = (struct run){ .loop = loop,
 			     .all = all,
+			     .share = share,
 			     .what = what,
 			     .ops = ops,
 			     .arg = arg,
@@ -48,6 +49,7 @@ static void count(struct run *run)
 	size_t now = run_bytes(run);
 
 	run->all->bytes += now - run->counted;
+	run->share->bytes += now - run->counted;
 	run->counted = now;
 }
 
@@ -55,15 +57,15 @@ static void count(struct run *run)
 static bool has_room(const struct run *run, size_t n)
 {
 	struct runs *all = run->all;
+	uint64_t now = run->loop->now_us, *full_us = &run->share->full_us;
 	bool found = true;
 
 	all->writing = run;
 	while (found && all->bytes + n > all->max)
-		found = all->evict != NULL && run->loop->now_us >= all->full_us &&
-			all->evict(all->arg);
+		found = all->evict != NULL && now >= *full_us && all->evict(all->arg);
 	all->writing = NULL;
-	if (!found && run->loop->now_us >= all->full_us) /* who looks for it looks everywhere */
-		all->full_us = run->loop->now_us + FULL_US;
+	if (!found && now >= *full_us) /* who looks for it looks everywhere */
+		*full_us = now + FULL_US;
 	return found;
 }
 

@@ -51,7 +51,12 @@ struct runs {
 	bool (*evict)(void *arg);
 	void *arg;
 	const struct run *writing; /* for whom room is made: its own output is not let go */
-	uint64_t full_us;          /* until then there was nothing to let go of */
+};
+
+/* What those of one owner hold of it. */
+struct run_share {
+	size_t bytes;
+	uint64_t full_us; /* until then there was nothing to let go of for this one */
 };
 
 struct run_ops {
@@ -72,6 +77,7 @@ struct run_reader;
 struct run {
 	struct loop *loop;
 	struct runs *all;
+	struct run_share *share;
 	const char *what; /* the key under which events have the id: "command" */
 	char id[RUN_ID];
 	const struct run_ops *ops;
@@ -80,7 +86,7 @@ struct run {
 	size_t first, nmarks, cap;
 	struct buf out[2], other;
 	size_t taken[2]; /* bytes that events cover */
-	size_t counted;  /* towards `all` */
+	size_t counted;  /* towards `all` and `share` */
 	bool base64;
 	bool cut[2]; /* something of it is missing */
 	bool cut_other;
@@ -114,8 +120,8 @@ struct run_told {
 const char *run_event_str(enum run_event e);
 
 /* Begin; `max` bytes of each stream are kept. The id is the caller's to fill in. */
-void run_init(struct run *run, struct loop *loop, struct runs *all, const char *what, size_t max,
-	      const struct run_ops *ops, void *arg);
+void run_init(struct run *run, struct loop *loop, struct runs *all, struct run_share *share,
+	      const char *what, size_t max, const struct run_ops *ops, void *arg);
 /* Let go of everything. No reader is left; fn is called when nobody can be looking any more. */
 void run_done(struct run *run, void (*fn)(void *arg), void *arg);
 

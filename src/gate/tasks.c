@@ -13,6 +13,7 @@
 enum {
 	INPUT_EXTRA = 1024 * 1024, /* that waits for a program which does not read */
 	LATE_US = 30 * 1000 * 1000,
+	FORGET_MIN = 65536, /* bytes: less is not worth it */
 	/* What init is left with of what was said, at most: this part of the box's memory. When there is more, half. */
 	WINDOW_PART = 8,
 	WINDOW_MIN = 160 * 1024, /* a ring holds as much, whatever happens */
@@ -160,20 +161,40 @@ void task_told(void *arg)
 	settle(t->a);
 }
 
+static bool may_forget(const struct task *t)
+{
+	return t->run.ended && t->run.readers == NULL && &t->run != t->g->runs.writing &&
+	       run_bytes(&t->run) > FORGET_MIN;
+}
+
+/* Whether to let go of this one rather than of that: the owner that holds more, then the larger one. */
+static bool goes_first(const struct task *t, const struct task *that)
+{
+	size_t mine = t->run.share->bytes, theirs;
+
+	if (that == NULL)
+		return true;
+	theirs = that->run.share->bytes;
+	return mine != theirs ? mine > theirs : run_bytes(&t->run) > run_bytes(&that->run);
+}
+
+/* Nobody makes room at the cost of a tenant that holds less. */
 bool tasks_evict(void *gate)
 {
 	struct gate *g = gate;
-	struct task *largest = NULL;
+	const struct run_share *own = g->runs.writing->share;
+	struct task *first = NULL;
 
-	for (const struct abox *a = g->aboxes; a != NULL; a = a->next)
+	for (const struct abox *a = g->aboxes; a != NULL; a = a->next) {
+		if (&a->tenant->log != own && a->tenant->log.bytes <= own->bytes)
+			continue;
 		for (struct task *t = a->tasks; t != NULL; t = t->next)
-			if (t->run.ended && t->run.readers == NULL && &t->run != g->runs.writing &&
-			    run_bytes(&t->run) >
-				    (largest != NULL ? run_bytes(&largest->run) : 65536))
-				largest = t;
-	if (largest != NULL)
-		run_forget(&largest->run);
-	return largest != NULL;
+			if (may_forget(t) && goes_first(t, first))
+				first = t;
+	}
+	if (first != NULL)
+		run_forget(&first->run);
+	return first != NULL;
 }
 
 unsigned int tasks_running(const struct abox *a, const struct task_kind *kind)
@@ -522,8 +543,8 @@ void task_init(struct task *t, const struct task_kind *kind, struct abox *a, uns
 	t->g = g;
 	t->a = a;
 	t->flags = flags;
-	run_init(&t->run, &g->loop, &g->runs, kind->name, (size_t)a->limits.v[LIMIT_OUTPUT],
-		 &run_ops[kind->put_output != NULL], t);
+	run_init(&t->run, &g->loop, &g->runs, &g->tenants[a->tenant - g->tenants].log, kind->name,
+		 (size_t)a->limits.v[LIMIT_OUTPUT], &run_ops[kind->put_output != NULL], t);
 	t->run.base64 = (flags & TASK_BASE64) != 0;
 	buf_init(&t->input, INPUT_EXTRA);
 	t->prev = a->last_task;

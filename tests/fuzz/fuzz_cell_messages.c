@@ -197,10 +197,11 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
 	static const struct run_ops ops = { .put = put };
 	struct runs all = { .max = (size_t)1 << 30 };
+	struct run_share share = { 0 };
 	struct loop loop = { .epoll_fd = -1 };
 	struct run run;
 
-	run_init(&run, &loop, &all, "cell", STREAM_MAX, &ops, NULL);
+	run_init(&run, &loop, &all, &share, "cell", STREAM_MAX, &ops, NULL);
 	while (size > 0) {
 		const uint8_t *end = memchr(data, 0, size);
 		size_t n = end != NULL ? (size_t)(end - data) : size;

@@ -705,6 +705,7 @@ TEST(cell_replies_are_refused)
 
 static struct loop loop;
 static struct runs all;
+static struct run_share share;
 static struct run run;
 
 static void put(void *arg, struct json *j)
@@ -719,7 +720,7 @@ static void begin(size_t max)
 {
 	loop = (struct loop){ .epoll_fd = -1 };
 	all = (struct runs){ .max = (size_t)1 << 30 };
-	run_init(&run, &loop, &all, "cell", max, &ops, NULL);
+	run_init(&run, &loop, &all, &share, "cell", max, &ops, NULL);
 	run_event(&run, 0, RUN_START, NULL, 0);
 }
 

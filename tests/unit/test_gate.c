@@ -706,6 +706,78 @@ TEST(keys_are_known_in_number_and_for_a_day)
 	gate_close();
 }
 
+/* --- logs of several tenants ---------------------------------------------------------------------------------- */
+
+static struct abox *box_of(unsigned int tenant)
+{
+	struct abox *a = abox_new(&g, &g.tenants[tenant]);
+
+	CHECK(a != NULL);
+	a->limits.v[LIMIT_OUTPUT] = 16 << 20;
+	return a;
+}
+
+/* A command that says so many KiB, and ends or does not. */
+static struct task *say_much(struct abox *a, size_t kib, bool ends)
+{
+	static char text[4 << 20];
+	struct task *t = command_load(a, 0);
+
+	CHECK(t != NULL && kib << 10 <= sizeof(text));
+	task_begin(t);
+	run_output(&t->run, 2, 1, text, kib << 10);
+	if (ends)
+		task_finish(t, TASK_OK);
+	return t;
+}
+
+static bool is_whole(const struct task *t)
+{
+	return !t->run.cut[0];
+}
+
+TEST(logs_make_room_at_the_cost_of_who_holds_most)
+{
+	struct task *small, *other, *large[3], *fresh;
+	struct abox *a[3];
+
+	gate_open();
+	config_done(&g.config);
+	must_load(&g.config, WORDS("--state-dir=/s", "--log-bytes=8M"), no_env);
+	g.ntenants = 3;
+	g.loop.now_us = clock_us();
+	for (unsigned int i = 0; i < 3; i++)
+		a[i] = box_of(i);
+	small = say_much(a[0], 512, true);
+	large[0] = say_much(a[1], 1024, true);
+	large[1] = say_much(a[1], 2048, true);
+	large[2] = say_much(a[1], 3072, false);
+	/* One who holds most and says more: what it has said before goes, the largest first. */
+	fresh = say_much(a[1], 2048, false);
+	CHECK(is_whole(fresh) && is_whole(small) && is_whole(large[0]) && is_whole(large[2]));
+	CHECK(!is_whole(large[1]));
+	CHECK_EQ_INT(g.runs.bytes, g.tenants[0].log.bytes + g.tenants[1].log.bytes);
+	/* Another one says something: at the cost of who holds most. */
+	other = say_much(a[2], 1024, true);
+	CHECK(is_whole(other) && is_whole(small) && !is_whole(large[0]));
+	/* All that is left there runs: it is not let go of, and others that hold less do not have to go for it. */
+	fresh = say_much(a[1], 2048, true);
+	CHECK(!is_whole(fresh) && is_whole(small) && is_whole(other));
+	/* That there was nothing to be had for one says nothing about others, who have their own. */
+	fresh = say_much(a[2], 1024, false);
+	CHECK(is_whole(fresh) && is_whole(small) && !is_whole(other));
+	CHECK(g.runs.bytes <= g.runs.max);
+	for (unsigned int i = 0; i < 3; i++) {
+		tasks_end(a[i], false, "");
+		abox_drop(a[i]);
+	}
+	turn();
+	CHECK_EQ_INT(g.runs.bytes, 0);
+	for (unsigned int i = 0; i < 3; i++)
+		CHECK_EQ_INT(g.tenants[i].log.bytes, 0);
+	gate_close();
+}
+
 /* --- routes -------------------------------------------------------------------------------------------------- */
 
 TEST(routes_have_sound_tables)

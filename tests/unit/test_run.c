@@ -14,6 +14,7 @@
 
 static struct loop loop;
 static struct runs all;
+static struct run_share share;
 static struct run run;
 static unsigned int alone, freed, evicted;
 static bool can_evict;
@@ -70,7 +71,8 @@ static void begin(size_t max)
 	all = (struct runs){ .max = 64 << 20, .evict = evict };
 	alone = freed = evicted = 0;
 	can_evict = false;
-	run_init(&run, &loop, &all, "command", max, &ops, NULL);
+	share = (struct run_share){ 0 };
+	run_init(&run, &loop, &all, &share, "command", max, &ops, NULL);
 	strcpy(run.id, "x");
 	run_event(&run, 1, RUN_START, NULL, 0);
 }
@@ -81,6 +83,7 @@ static void done(void)
 	turn();
 	CHECK_EQ_INT(freed, 1);
 	CHECK_EQ_INT(all.bytes, 0);
+	CHECK_EQ_INT(share.bytes, 0);
 	free(loop.heap);
 	(void)close(loop.epoll_fd);
 }
@@ -359,7 +362,7 @@ TEST(run_asks_for_room_and_goes_on_without)
 	run_output(&run, 4, 2, big, sizeof(big));
 	CHECK(evicted > 1 && !run.cut[1]);
 	CHECK_EQ_INT(buf_len(&run.out[1]), sizeof(big));
-	CHECK(all.bytes >= sizeof(big) && all.bytes <= all.max);
+	CHECK(all.bytes >= sizeof(big) && all.bytes <= all.max && share.bytes == all.bytes);
 	run_end(&run, 5);
 	done();
 }
