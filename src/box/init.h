@@ -85,6 +85,8 @@ struct job {
 	struct kernel *kernel;   /* NULL: it is none */
 	struct cell *cell;       /* NULL: it is none */
 	uint64_t order;          /* JOB_TOLD: the lower, the earlier */
+	uint64_t exit_number;    /* of its EXIT */
+	bool heard;              /* that was acknowledged */
 	uint64_t output_max;
 	uint64_t started_us, deadline_us; /* deadline UINT64_MAX: none */
 	bool timed_out;

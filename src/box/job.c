@@ -138,6 +138,7 @@ void job_tell_exit(struct init *in, struct job *j)
 	if ((j->flags & JOB_THAW) != 0 && (j->flags & JOB_SWEEP) != 0)
 		look_for_files(x.only);
 	n = job_exit_encode(&x, body, sizeof(body));
+	j->exit_number = j->ring.next_number;
 	if (n < 0 || ring_put(&j->ring, FRAME_EXIT, 0, j->id, body, (size_t)n) < 0)
 		_exit(1); /* the ring keeps room for this frame */
 	input_close(in, j);
@@ -466,9 +467,10 @@ void job_run(struct init *in, const struct frame *f)
 	struct job *j;
 	int r;
 
-	if (job_find(in, f->id) != NULL)
+	j = job_find(in, f->id);
+	if (j != NULL && !j->heard)
 		return; /* asked again by a gate that took over: its frames are on the way */
-	if (was_done(in, f->id)) {
+	if (j != NULL || was_done(in, f->id)) {
 		conn_refuse(in, f->id, EALREADY, "this job has run already");
 		return;
 	}
@@ -564,6 +566,7 @@ void job_ack(struct init *in, const struct frame *f)
 	if (j == NULL)
 		return;
 	ring_ack(&j->ring, f->number);
+	j->heard = j->heard || (j->state == JOB_TOLD && f->number >= j->exit_number);
 	if (cell_lingers(j))
 		ring_rest(&j->ring);
 	job_settle(in, j);

@@ -336,6 +336,10 @@ static void handle_said(struct gbox *b, struct gjob *j, const struct frame *f)
 	bool late = (f->flags & FRAME_LATE) != 0, text = f->type == FRAME_OUTPUT;
 	unsigned int flags = f->flags & ~(unsigned int)FRAME_LATE;
 
+	if (late && !j->told_end && j->adopted) { /* its refusal may come later */
+		j->ops->failed(j->arg, EALREADY, "another gate had its end");
+		return;
+	}
 	if (late != j->told_end || (text && (flags < 1 || flags > 2)) ||
 	    (!text && (flags & ~(unsigned int)(FRAME_MORE | FRAME_END)) != 0))
 		broke(b, "an output out of place");

@@ -512,6 +512,52 @@ TEST(box_cell_whose_output_was_stolen_goes_on)
 	finish();
 }
 
+/* Asked again by a gate that takes over: with what it is refused, 0 if it is not. */
+static int ask_again(uint64_t id)
+{
+	struct frame f;
+	int error = 0;
+
+	in->gate_fd = channel; /* nothing is sent there */
+	run_cell(id, "1", 0);
+	in->gate_fd = -1;
+	if (in->reply_len > 0) {
+		struct msg_in m;
+
+		CHECK(frame_parse(in->reply, in->reply_len, FRAME_FROM_BOX, &f) > 0);
+		CHECK(f.type == FRAME_REFUSED && f.id == id);
+		msg_in_init(&m, f.payload, f.len);
+		error = (int)msg_get_u32(&m);
+	}
+	in->reply_len = 0;
+	return error;
+}
+
+/* Whether a cell that lingers has still to be heard. */
+TEST(box_cell_that_was_heard_is_not_run_again)
+{
+	struct frame late = { .type = FRAME_ACK, .id = 7 };
+	struct job *c;
+	int fds[2];
+
+	start_kernel();
+	c = ask(7);
+	hear_request(fds);
+	CHECK_EQ_INT(say_text(CHANNEL_END, 7, ""), 0);
+	turn();
+	CHECK_STR(story(c), "SR()X");
+	late.number = 2; /* all but its end */
+	job_ack(in, &late);
+	CHECK_EQ_INT(ask_again(7), 0);
+	ack(c);
+	print(fds[0], "late");
+	turn();
+	CHECK_EQ_INT(ask_again(7), EALREADY); /* whatever is still to be said */
+	CHECK_STR(story(c), "O'(late)");
+	close_both(fds);
+	finish();
+}
+
 TEST(box_cell_lingers_and_the_oldest_goes_first)
 {
 	enum { CELLS = CELLS_LINGER_MAX + 8 };
