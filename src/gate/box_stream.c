@@ -146,6 +146,29 @@ static bool has_room(struct stream *s)
 	return false;
 }
 
+static void call_refuse(struct stream *s, const char *ref, const char *code, const char *field,
+			const char *text)
+{
+	struct json j;
+
+	json_init(&j);
+	json_open(&j, NULL, '{');
+	json_open(&j, "error", '{');
+	json_str(&j, "code", code);
+	json_str(&j, "message", text);
+	if (field != NULL)
+		json_str(&j, "field", field);
+	else
+		json_null(&j, "field");
+	json_null(&j, "hint");
+	json_null(&j, "request_id");
+	json_close(&j, '}');
+	json_close(&j, '}');
+	if (!j.failed)
+		send_with_ref(s, ref, NULL, j.buf, j.len);
+	json_done(&j);
+}
+
 static void send_done(struct stream *s, const char *ref)
 {
 	static const char done[] = "{\"done\":true}";
@@ -172,12 +195,14 @@ static void pump(struct follower *f)
 		json_init(&j);
 	}
 	json_done(&j);
-	if (s->closing || s->closed || !run->ended || f->rd.after < run->seq)
+	if (s->closing || s->closed || (!run->ended && !run->lost) || f->rd.after < run->seq)
 		return;
-	if (run->ops->told != NULL)
+	if (run->ended && run->ops->told != NULL)
 		run->ops->told(run->arg);
 	follower_end(f); /* first, as below */
-	if (!f->said)    /* who asks is behind the last one: there are none any more */
+	if (run->lost)
+		call_refuse(s, f->ref, "not_found", NULL, "it has ended, and is not held any more");
+	else if (!f->said) /* who asks is behind the last one: there are none any more */
 		send_done(s, f->ref);
 }
 
@@ -277,29 +302,6 @@ static const struct {
 	{ "interrupt", NULL, kernel_interrupt },
 	{ "restart", NULL, kernel_restart },
 };
-
-static void call_refuse(struct stream *s, const char *ref, const char *code, const char *field,
-			const char *text)
-{
-	struct json j;
-
-	json_init(&j);
-	json_open(&j, NULL, '{');
-	json_open(&j, "error", '{');
-	json_str(&j, "code", code);
-	json_str(&j, "message", text);
-	if (field != NULL)
-		json_str(&j, "field", field);
-	else
-		json_null(&j, "field");
-	json_null(&j, "hint");
-	json_null(&j, "request_id");
-	json_close(&j, '}');
-	json_close(&j, '}');
-	if (!j.failed)
-		send_with_ref(s, ref, NULL, j.buf, j.len);
-	json_done(&j);
-}
 
 /* The members that are the call's own. */
 static int take_body(struct op_call *c, const struct jsonr *doc, const char *of)

@@ -238,6 +238,12 @@ void run_end(struct run *run, uint64_t frame)
 	run_tell(run);
 }
 
+void run_lose(struct run *run)
+{
+	run->lost = true;
+	run_tell(run);
+}
+
 void run_forget(struct run *run)
 {
 	struct run_mark last = { 0 };

@@ -59,6 +59,8 @@ struct run_share {
 	uint64_t full_us; /* until then there was nothing to let go of for this one */
 };
 
+struct req;
+
 struct run_ops {
 	/* The members of the answer but those of its output. */
 	void (*put)(void *arg, struct json *j);
@@ -70,6 +72,8 @@ struct run_ops {
 	void (*told)(void *arg);
 	/* The last reader has left; may be NULL. */
 	void (*alone)(void *arg);
+	/* Answer a request that waits for the end of a run that was lost; not NULL where one can be. */
+	void (*refuse)(void *arg, struct req *r);
 };
 
 struct run_reader;
@@ -91,6 +95,7 @@ struct run {
 	bool cut[2]; /* something of it is missing */
 	bool cut_other;
 	bool ended;
+	bool lost;                       /* there was an end, and nobody knows it */
 	uint64_t seq;                    /* of the last event */
 	uint64_t frame;                  /* the last one that was told */
 	uint64_t known_frame, known_seq; /* where the log of another gate was, at some moment */
@@ -133,6 +138,8 @@ void run_nothing(struct run *run, uint64_t frame);
 void run_event(struct run *run, uint64_t frame, enum run_event e, const char *members, size_t n);
 /* The last event, but for what comes late: that is part of the answer, too. */
 void run_end(struct run *run, uint64_t frame);
+/* It has ended, nobody knows how, and nothing more will come: whoever follows it is sent away. */
+void run_lose(struct run *run);
 /* Readers should look again. */
 void run_tell(struct run *run);
 /* Drop all that it printed and all events but the last: its answer then has no output. */
@@ -163,8 +170,6 @@ void run_detach(struct run_reader *rd);
 bool run_read(struct run_reader *rd, struct json *j, struct run_told *ret);
 
 /* --- run_events.c --- */
-
-struct req;
 
 /* Answer a request with the events behind `after`, until the last one. left() (may be NULL) is called when the client
  * leaves before that. */

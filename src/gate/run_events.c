@@ -97,9 +97,9 @@ static void send_all(struct sse *s)
 	while (req_queued(r) < REQ_HIGH && send_next(s))
 		;
 	run = s->rd.run;
-	if (run == NULL || !run->ended || s->rd.after < run->seq)
+	if (run == NULL || (!run->ended && !run->lost) || s->rd.after < run->seq)
 		return;
-	if (run->ops->told != NULL)
+	if (run->ended && run->ops->told != NULL)
 		run->ops->told(run->arg);
 	sse_end(s);
 	req_end(r);

@@ -50,6 +50,13 @@ static void waiting_answer(struct waiting *w)
 	struct json j;
 
 	r->gone = NULL;
+	if (w->rd.run->lost && w->parts != 0) {
+		const struct run *run = w->rd.run;
+
+		waiting_end(w);
+		run->ops->refuse(run->arg, r); /* it stays until the end of this turn */
+		return;
+	}
 	if (w->parts == 0) {
 		waiting_end(w);
 		req_reply(r, 204, NULL, "", 0);
@@ -64,7 +71,7 @@ static void waiting_answer(struct waiting *w)
 
 static void on_more(struct run_reader *rd)
 {
-	if (rd->run->ended)
+	if (rd->run->ended || rd->run->lost)
 		waiting_answer((struct waiting *)rd); /* its first member */
 }
 

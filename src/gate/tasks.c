@@ -261,12 +261,13 @@ static size_t text_from(void *arg, unsigned int stream)
 
 /* Without and with an output of its own kind. */
 static const struct run_ops run_ops[2] = {
-	{ .put = task_put, .told = task_told, .alone = on_alone },
+	{ .put = task_put, .told = task_told, .alone = on_alone, .refuse = task_refuse },
 	{ .put = task_put,
 	  .put_output = put_output,
 	  .text_from = text_from,
 	  .told = task_told,
-	  .alone = on_alone },
+	  .alone = on_alone,
+	  .refuse = task_refuse },
 };
 
 /* --- its end -------------------------------------------------------------------------------------- */
@@ -466,6 +467,7 @@ void task_on_failed(void *arg, int error, const char *why)
 		struct abox *a = t->a;
 
 		task_remember(t);
+		run_lose(&t->run);
 		task_release(t);
 		abox_changed(a);
 		return;

@@ -167,6 +167,8 @@ int task_take_timeout(struct req *r, bool set, int64_t ms, uint64_t *ret_us);
 /* stream, detach, output_encoding, on_disconnect. 0, or -1: answered. */
 int task_take_flags(struct req *r, bool stream, bool detach, const char *encoding,
 		    const char *on_disconnect, unsigned int *flags);
+/* It is not held any more: for who repeats a request, and for who looks at it. */
+void task_refuse(void *arg, struct req *r);
 /* How the one who starts it wants to hear of it. */
 void task_follow(struct task *t, struct req *r);
 /* The same request again: 0, or -1: answered, or follows. */

@@ -7,6 +7,12 @@
 
 enum { WAIT_MAX_MS = 60000 };
 
+static void not_held(struct req *r, const struct task_kind *kind, struct http_slice id)
+{
+	own_refuse(r, OWN_NOT_FOUND, NULL, "there is no %s '%.*s', or it is not held any more",
+		   kind->name, (int)(id.n < 128 ? id.n : 128), id.p);
+}
+
 struct task *task_find(struct req *r, const struct task_kind *kind)
 {
 	struct abox *a = abox_find(r, true);
@@ -19,8 +25,7 @@ struct task *task_find(struct req *r, const struct task_kind *kind)
 	for (t = a->tasks; t != NULL; t = t->next)
 		if (t->kind == kind && http_slice_is(id, t->run.id))
 			return t;
-	own_refuse(r, OWN_NOT_FOUND, NULL, "there is no %s '%.*s', or it is not held any more",
-		   kind->name, (int)(id.n < 128 ? id.n : 128), id.p);
+	not_held(r, kind, id);
 	return NULL;
 }
 
@@ -79,6 +84,26 @@ void task_follow(struct task *t, struct req *r)
 	}
 }
 
+static void answer_gone(struct req *r, const struct task_kind *kind, const char *id,
+			enum task_status status)
+{
+	own_refuse_with(r, OWN_ANSWER_GONE, "Idempotency-Key",
+			(const char *const[]){
+				"id", id, "status",
+				status != TASK_RUNNING ? task_status_str(status) : NULL, NULL },
+			"this %s has ended; its answer is not held any more", kind->name);
+}
+
+void task_refuse(void *arg, struct req *r)
+{
+	const struct task *t = arg;
+
+	if (http_slice_is(r->head.method, "POST"))
+		answer_gone(r, t->kind, t->run.id, TASK_RUNNING);
+	else
+		not_held(r, t->kind, (struct http_slice){ t->run.id, strlen(t->run.id) });
+}
+
 int task_repeat(struct req *r, struct abox *a, const struct task_kind *kind,
 		const struct idem_key *k)
 {
@@ -103,12 +128,7 @@ int task_repeat(struct req *r, struct abox *a, const struct task_kind *kind,
 		return -1;
 	}
 	own_job_id(r->g, a->id, ran->job, id);
-	own_refuse_with(r, OWN_ANSWER_GONE, "Idempotency-Key",
-			(const char *const[]){
-				"id", id, "status",
-				ran->status != TASK_RUNNING ? task_status_str(ran->status) : NULL,
-				NULL },
-			"this %s has ended; its answer is not held any more", kind->name);
+	answer_gone(r, kind, id, ran->status);
 	return -1;
 }
 

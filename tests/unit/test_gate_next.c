@@ -12,6 +12,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include "base/own.h"
 #include "test_gate_http.h"
 #include "test_help.h"
 
@@ -148,6 +149,43 @@ TEST(next_gate_names_the_kernels_of_cells_right)
 	finish(c, box);
 }
 
+/* A thread of a cell whose end was heard prints, and init says that before it hears what the new gate wants to know. */
+TEST(next_gate_sees_that_the_end_of_a_cell_was_heard)
+{
+	static const char text[] = "late";
+	static uint8_t before[BOX_RECORD_MAX];
+	uint8_t header[FRAME_HEADER];
+	uint64_t kernel, cell;
+	size_t n;
+
+	for (unsigned int late = 0; late <= 1; late++) {
+		begin();
+		cell = start_cell("k", &kernel);
+		keep();
+		memcpy(before, record, n = record_len);
+		say_exit(box, cell);
+		use_record(before, n);
+		CHECK(asked_to_run(box, "/nonexistent") != 0);
+		ask(c, "GET /v1/boxes/name:n/kernels/k", "%s", "");
+		CHECK_EQ_INT(heard(c), 200);
+		CHECK_SAYS("`state`:`busy`");
+		frame_put_header(header, FRAME_OUTPUT, 1 | FRAME_LATE, cell, 12, strlen(text));
+		if (late != 0) {
+			CHECK_EQ_INT(send(box, header, sizeof(header), 0), sizeof(header));
+			CHECK_EQ_INT(send(box, text, strlen(text), 0), strlen(text));
+		}
+		say_refused(box, cell);
+		turn();
+		ask(c, "GET /v1/boxes/name:n/kernels/k", "%s", "");
+		CHECK_EQ_INT(heard(c), 200);
+		CHECK_SAYS("`state`:`idle`");
+		ask(c, "GET /v1/boxes/name:n/cells", "%s", "");
+		CHECK_EQ_INT(heard(c), 200);
+		CHECK_SAYS("{`cells`:[]}");
+		finish(c, box);
+	}
+}
+
 /* --- keys ----------------------------------------------------------------------------------------------------- */
 
 static void post(const char *key, const char *body)
@@ -223,7 +261,8 @@ TEST(next_gate_runs_nothing_twice)
 TEST(next_gate_keeps_the_key_of_what_init_has_let_go)
 {
 	static uint8_t before[BOX_RECORD_MAX];
-	char id[OWN_ID];
+	char id[OWN_ID], line[128];
+	int others[2];
 	uint64_t job;
 	size_t n;
 
@@ -237,8 +276,23 @@ TEST(next_gate_keeps_the_key_of_what_init_has_let_go)
 	(void)snprintf(id, OWN_ID, "%s", strstr(answer, "{\"id\":\"") + 7);
 	use_record(before, n);
 	CHECK_EQ_INT(asked_to_run(box, "/nonexistent"), job);
+	/* Who comes before init has said so waits, and is not forgotten. */
+	for (unsigned int i = 0; i < ARRAY_LEN(others); i++)
+		others[i] = client();
+	post("k", "{`shell`:`x`}");
+	(void)snprintf(line, sizeof(line), "GET /v1/boxes/name:n/commands/%s?wait_ms=9000", id);
+	ask(others[0], line, "%s", "");
+	(void)snprintf(line, sizeof(line), "GET /v1/boxes/name:n/commands/%s/events", id);
+	ask(others[1], line, "%s", "");
+	CHECK(heard(c) == 0 && heard(others[0]) == 0 && heard(others[1]) == 200);
 	say_refused(box, job);
-	turn();
+	CHECK_EQ_INT(heard(c), 410);
+	CHECK_SAYS("`status`:null}");
+	CHECK_EQ_INT(heard(others[0]), 404);
+	(void)heard(others[1]);
+	CHECK_STR(answer, "0\r\n\r\n");
+	for (unsigned int i = 0; i < ARRAY_LEN(others); i++)
+		(void)close(others[i]);
 	check_gone("k", id, "null");
 	next_gate();
 	check_gone("k", id, "null");
