@@ -134,7 +134,8 @@ static void settle_ended(struct abox *a)
 	uint64_t max = config_u64(&a->g->config, CONF_BOX_LOG_BYTES);
 	struct task *t = oldest_ended(a);
 
-	while (t != NULL && (a->ended > BOX_ENDED_MAX || ended_bytes(a) > max)) {
+	/* The last one is held however large it is: somebody may be about to ask for it. */
+	while (t != NULL && (a->ended > BOX_ENDED_MAX || (a->ended > 1 && ended_bytes(a) > max))) {
 		task_remember(t);
 		let_go(t);
 		task_release(t);

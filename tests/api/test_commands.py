@@ -585,6 +585,16 @@ def test_wrong_terminals(server, box):
 # --- a gate that dies ----------------------------------------------------------------------------------------
 
 
+def test_the_last_one_is_held_however_much_it_said(serve):
+    """Nobody had waited for it; the one before it makes room."""
+    with Box(serve(box_log_bytes="1M")) as box:
+        first, last = (detached(box, "head -c 3000000 /dev/zero | tr '\\0' x") for _ in range(2))
+        for command in (first, last):
+            until(lambda command=command: box.server.call("GET", f"{box.path}/commands/{command}")[1].get("status", "gone") != "running", "it has ended")
+        assert len(look(box, last)["stdout"]) == 3000000
+        assert box.server.call("GET", f"{box.path}/commands/{first}")[0] == 404
+
+
 @pytest.fixture
 def mortal(serve):
     server = serve()
