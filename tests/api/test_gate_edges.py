@@ -21,7 +21,7 @@ import pytest
 
 from server import certificate, Server, file_part, mark, multipart, needs_root, serve, shared, until, waiting  # noqa: F401
 
-pytestmark = needs_root
+pytestmark = [needs_root, pytest.mark.more]
 
 server = shared(env={"MAX_CONCURRENT_EXECUTIONS": "64", "MAX_EXEC_TIMEOUT_MS": "60000"})
 
@@ -82,7 +82,6 @@ def session_of(server, **fields):
 # --- TLS -----------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.more
 def test_half_a_tls_record_does_not_stop_the_gate(serve, certificate):
     cert, key = certificate
     server = serve(tls_cert=cert, tls_key=key, ca=cert)
@@ -197,7 +196,6 @@ def test_a_client_that_resets_its_upload(server):
             reset(s)
 
 
-@pytest.mark.more
 @pytest.mark.parametrize("half_closed", [False, True], ids=["open", "half-closed"])
 def test_a_download_that_nobody_reads_costs_nothing(server, half_closed):
     """The store has long closed its end of the pipe, the client's side may be closed as well."""
@@ -216,7 +214,6 @@ def test_a_download_that_nobody_reads_costs_nothing(server, half_closed):
             s.close()
 
 
-@pytest.mark.more
 def test_a_slow_download_is_not_idle(serve, tmp_path):
     """The gate is done with the answer long before the client has it."""
     server = serve(idle_timeout="1s", listen=f"unix:{tmp_path}/socket")  # of which the kernel holds little
@@ -266,7 +263,6 @@ def leave_at_random(server, data, count, most_s):
         reset(s)
 
 
-@pytest.mark.more
 @pytest.mark.parametrize("what", ["execute", "stream", "keyed", "session"])
 def test_leaving_at_any_moment(serve, what):
     """Whatever is under way for them then: the box, files, its record, the program."""
@@ -347,7 +343,6 @@ def in_background(server, method, path, body):
     return lambda: (thread.join(60), answers[0])[1]
 
 
-@pytest.mark.more
 @pytest.mark.parametrize("how", ["expired", "deleted"])
 def test_a_session_ends_while_its_commands_wait(serve, how):
     """One has the only slot; with the session it gives it to the next one, of the same session."""

@@ -23,7 +23,7 @@ import pytest
 
 from server import SANITIZED, Gone, file_part, lives, mark, multipart, needs_root, serve, status_of, until, waiting  # noqa: F401
 
-pytestmark = [needs_root, pytest.mark.leaks]
+pytestmark = [needs_root, pytest.mark.leaks, pytest.mark.more]
 
 FEW = 20 if os.environ.get("GLOVEBOX_GUEST") else 60
 COUNTS = [pytest.param(FEW, id="some"), pytest.param(1000, id="1000", marks=pytest.mark.slow)]
@@ -349,7 +349,6 @@ def test_nothing_is_left_in_a_server(serve, count):
     assert odd_files(server) == []
 
 
-@pytest.mark.more
 @pytest.mark.parametrize("count", COUNTS)
 def test_nothing_is_left_by_killed_gates(serve, count):
     """The same while gates are killed at random: boxes of dead gates are taken over, ended, and forgotten."""

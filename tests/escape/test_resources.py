@@ -17,7 +17,7 @@ import time
 
 import pytest
 
-pytestmark = pytest.mark.limits
+pytestmark = [pytest.mark.limits, pytest.mark.more]
 
 MIB = 1 << 20
 SMALL = ("--workspace", "1M", "--workspace-inodes", "64", "--scratch", "1M", "--shm", "64K")
