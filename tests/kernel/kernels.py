@@ -21,7 +21,8 @@ def ipython():
 
 
 @pytest.fixture(scope="session")
-def zygote(ipython, tmp_path_factory):
+def zygote(ipython, nothing_left_by_session, tmp_path_factory):
+    """Ends before it is looked for what was left: the last test of a run need not have been one with a kernel."""
     if COLD:
         yield None
         return

@@ -208,6 +208,7 @@ for each in outgoing:
         except Hit:
             signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGALRM])
             hits += 1
+signal.setitimer(signal.ITIMER_REAL, 0)
 reader.join()
 assert got == expected
 print(hits)
@@ -215,10 +216,11 @@ print(hits)
 
 
 def test_exceptions_of_signal_handlers_neither_lose_nor_repeat_packets():
-    """In a process of its own: the handler hits every place, also outside of what is tested. Then it is tried again."""
+    """In a process of its own: the handler hits every place, also outside of what is tested, there where the exception is
+    caught or as the interpreter comes down with it. Then it is tried again."""
     for _ in range(20):
         done = subprocess.run([sys.executable, "-c", HIT, str(SOURCE)], capture_output=True, text=True, timeout=60, check=False)
-        if not done.stderr.rstrip().endswith("Hit"):
+        if done.returncode != -signal.SIGALRM and not done.stderr.rstrip().endswith("Hit"):
             break
     assert done.returncode == 0, done.stderr
     assert int(done.stdout) > 0
