@@ -11,6 +11,7 @@ from pathlib import Path
 
 from IPython.core import interactiveshell, page, payloadpage
 from IPython.core.autocall import ExitAutocall
+from IPython.core.error import UsageError
 from IPython.core.interactiveshell import InteractiveShell
 from IPython.utils.text import LSString, SList
 from traitlets import Type, default, observe
@@ -18,6 +19,7 @@ from traitlets.config import Config
 
 from . import commands, fork
 from .display import Hook, Publisher, publish
+from .interrupt import interrupts
 from .plain import text_of
 from .store import Memory, Profile
 from .transform import Manager
@@ -53,6 +55,8 @@ class ZMQInteractiveShell(InteractiveShell):
 
     # What the `error` message of this cell said, for its reply.
     last_error = None
+    # Whether it was sent.
+    _shown = False
 
     # --- nothing is written, nothing depends on where it was made ---------------------------------------------
 
@@ -117,14 +121,24 @@ class ZMQInteractiveShell(InteractiveShell):
             _, value, tb = self._get_exc_info(exc_tuple)
             self._showtraceback(type(value), value, traceback.format_exception(type(value), value, _below_ours(tb)))
             return
+        before, self._shown = self._shown, False
         super().showtraceback(exc_tuple, *args, **kw)
+        if not self._shown and error is not None and not isinstance(error, UsageError):
+            # An interrupt while the traceback was made, or one that cannot be made.
+            self._showtraceback(type(error), error, None)
+        self._shown = self._shown or before
 
     def _showtraceback(self, etype, evalue, stb):
         self.last_error = describe(etype, evalue, stb)
         if fork.forked:
             print("\n".join(self.last_error["traceback"]), file=sys.stderr)
-        else:
+            self._shown = True
+            return
+        with interrupts.later() as wanted:
             publish("error", self.last_error)
+            self._shown = True
+        if wanted and not issubclass(etype, KeyboardInterrupt):
+            raise KeyboardInterrupt
 
     # --- commands ---------------------------------------------------------------------------------------------
 

@@ -64,6 +64,29 @@ def test_in_a_cell(kernel, name):
     assert (after.out, after.value) == ("alive\n", "5")
 
 
+@pytest.mark.parametrize("what", ["KeyboardInterrupt", "ValueError"])
+def test_while_an_error_is_shown(kernel, what):
+    """What was to be shown is shown, if only in short."""
+    result = kernel.run(f"class E(Exception):\n    def _render_traceback_(self):\n        raise {what}\nraise E('x')")
+    assert result.error == ("E", "x")
+    assert [(c["ename"], c["evalue"], c["traceback"]) for c in result.contents("error")] == [("E", "x", ["E: x"])]
+    assert kernel.run("5").value == "5"
+
+
+@pytest.mark.parametrize("what", ["raise SystemError('x')", "while True: pass"])
+def test_over_and_over(kernel, what):
+    """Wherever the signals come: there is an error, and it is in the reply."""
+    for _ in range(30):
+        cell = kernel.begin(f"print('go')\n{what}")
+        kernel.wait_for(cell, "go")
+        while not kernel.ended(cell):
+            kernel.interrupt()
+            kernel.pump(0.0005)
+        result = kernel.finish(cell)
+        shown = [c["ename"] for c in result.contents("error")]
+        assert result.error[0] in shown and set(shown) <= {"SystemError", "KeyboardInterrupt"}, (result.error, shown)
+
+
 @pytest.mark.parametrize("name", ASYNC)
 def test_in_a_cell_that_awaits(kernel, name):
     result = interrupted(kernel, ASYNC[name])
