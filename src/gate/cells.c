@@ -257,10 +257,25 @@ static void keep_failure(struct cell *c, const struct json *members)
 	c->nfailure = n;
 }
 
-static void take_reply(struct cell *c, const char *p, size_t n)
+static void keep_reply(struct cell *c, uint64_t number, const char *p, size_t n)
+{
+	struct cell_said s;
+
+	if (cell_reply_said(p, n, &s) == 0)
+		run_event(&c->t.run, number, s.event, s.members.buf, s.members.len);
+	else
+		run_nothing(&c->t.run, number);
+	json_done(&s.members);
+}
+
+static void take_reply(struct cell *c, uint64_t number, const char *p, size_t n)
 {
 	struct cell_reply r;
 
+	if ((c->t.flags & TASK_WHOLE) != 0)
+		keep_reply(c, number, p, n);
+	else
+		run_nothing(&c->t.run, number);
 	if (cell_replied(p, n, &r) == 0) {
 		c->reply_ok = r.status == CELL_REPLY_OK;
 		c->reply_aborted = r.status == CELL_REPLY_ABORTED;
@@ -327,8 +342,7 @@ static void on_message(void *arg, uint64_t number, unsigned int flags, const uin
 		t->run.cut_other = t->run.cut_other || c->too_large;
 	}
 	if ((flags & FRAME_END) != 0) {
-		take_reply(c, text, len);
-		run_nothing(&t->run, number);
+		take_reply(c, number, text, len);
 	} else {
 		take_message(c, number, text, len);
 	}
@@ -470,22 +484,30 @@ struct task *cell_load(struct abox *a, unsigned int kernel, const char *name, un
 	return &c->t;
 }
 
+static void put_execute(struct json *j, const struct cell_spec *spec)
+{
+	json_open(j, NULL, '{');
+	json_str(j, "type", "execute");
+	json_open(j, "content", '{');
+	json_bytes(j, "code", spec->code, spec->code_len);
+	json_bool(j, "silent", false);
+	json_bool(j, "store_history", true);
+	json_bool(j, "allow_stdin", spec->allow_stdin);
+	json_bool(j, "stop_on_error", true);
+	json_close(j, '}');
+	json_close(j, '}');
+}
+
 /* The request for the kernel. */
 static int put_request(struct cell *c, const struct cell_spec *spec)
 {
 	struct json j;
 
 	json_init(&j);
-	json_open(&j, NULL, '{');
-	json_str(&j, "type", "execute");
-	json_open(&j, "content", '{');
-	json_bytes(&j, "code", spec->code, spec->code_len);
-	json_bool(&j, "silent", false);
-	json_bool(&j, "store_history", true);
-	json_bool(&j, "allow_stdin", spec->allow_stdin);
-	json_bool(&j, "stop_on_error", true);
-	json_close(&j, '}');
-	json_close(&j, '}');
+	if (spec->request != NULL)
+		json_raw(&j, spec->request->buf, spec->request->len);
+	else
+		put_execute(&j, spec);
 	if (j.failed || c->t.a->queued_bytes + j.cap > BOX_QUEUED_BYTES) {
 		bool full = !j.failed;
 
@@ -499,6 +521,14 @@ static int put_request(struct cell *c, const struct cell_spec *spec)
 	return 0;
 }
 
+static int put_label(struct task *t, const char *label)
+{
+	if (label == NULL)
+		return 0;
+	t->label = strdup(label);
+	return t->label != NULL ? 0 : -ENOMEM;
+}
+
 struct cell *cell_new(struct kernel *k, const struct cell_spec *spec, const struct idem_key *key,
 		      int *ret_error)
 {
@@ -506,6 +536,8 @@ struct cell *cell_new(struct kernel *k, const struct cell_spec *spec, const stru
 	struct task *t = &c->t;
 
 	*ret_error = c != NULL ? put_request(c, spec) : -ENOMEM;
+	if (*ret_error == 0)
+		*ret_error = put_label(t, spec->label);
 	if (*ret_error == 0 && spec->spill) {
 		c->spill = spill_new(c);
 		t->flags |= TASK_SPILL;

@@ -94,6 +94,9 @@ struct cell {
 struct cell_spec {
 	const char *code;
 	size_t code_len;
+	const struct json
+		*request;    /* for the kernel, instead of code; as kernel/README.md has it */
+	const char *label;   /* of at most TASK_LABEL - 1 bytes; NULL: none */
 	uint64_t timeout_us; /* 0: until the box ends */
 	bool allow_stdin, spill;
 	unsigned int flags;

@@ -37,6 +37,7 @@ static void task_free(void *arg)
 	struct task *t = arg;
 
 	buf_done(&t->input);
+	free(t->label);
 	t->kind->free(t);
 }
 
@@ -129,6 +130,18 @@ static size_t ended_bytes(const struct abox *a)
 	return sum;
 }
 
+/* A question was answered to whoever was there: nobody comes for it later. */
+static void drop_aside(struct abox *a)
+{
+	for (struct task *t = a->tasks, *next; t != NULL; t = next) {
+		next = t->next;
+		if ((t->flags & TASK_ASIDE) == 0 || !t->run.ended || t->run.readers != NULL)
+			continue;
+		let_go(t);
+		task_release(t);
+	}
+}
+
 static void settle_ended(struct abox *a)
 {
 	uint64_t max = config_u64(&a->g->config, CONF_BOX_LOG_BYTES);
@@ -148,6 +161,7 @@ static void settle(struct abox *a)
 	if (a == NULL || a->state != ABOX_READY)
 		return;
 	settle_held(a);
+	drop_aside(a);
 	settle_ended(a);
 	abox_changed(a);
 }
@@ -284,6 +298,17 @@ static void tell_audit(const struct task *t)
 		      t->a->id, NULL);
 }
 
+static void count_end(const struct task *t)
+{
+	enum task_status s = t->status;
+
+	metrics_completed(&t->g->metrics, t->kind->operation,
+			  s == TASK_TIMEOUT                          ? OUTCOME_TIMED_OUT
+			  : s == TASK_CRASHED || s == TASK_CANCELLED ? OUTCOME_ERROR
+								     : OUTCOME_OK,
+			  t->g->loop.now_us - t->run.began_us);
+}
+
 void task_finish(struct task *t, enum task_status status)
 {
 	struct abox *a = t->a;
@@ -299,11 +324,8 @@ void task_finish(struct task *t, enum task_status status)
 	a->running--;
 	a->ended++;
 	tell_audit(t);
-	metrics_completed(&t->g->metrics, t->kind->operation,
-			  status == TASK_TIMEOUT                               ? OUTCOME_TIMED_OUT
-			  : status == TASK_CRASHED || status == TASK_CANCELLED ? OUTCOME_ERROR
-									       : OUTCOME_OK,
-			  t->g->loop.now_us - t->run.began_us);
+	if ((t->flags & TASK_ASIDE) == 0)
+		count_end(t);
 	if (t->kind->finished != NULL)
 		t->kind->finished(t);
 	if (a->state == ABOX_READY) {
@@ -634,7 +656,22 @@ void tasks_save(const struct abox *a, struct msg_out *m, enum record_room room)
 			msg_put_u64(m, t->acked_frame);
 			msg_put_u64(m, t->acked_seq);
 		}
+		if ((t->flags & TASK_WHOLE) != 0)
+			msg_put_str(m, t->label != NULL && room != ROOM_FOR_LITTLE ? t->label : "");
 	}
+}
+
+static int load_label(struct task *t, struct msg_in *in)
+{
+	char label[TASK_LABEL];
+
+	if ((t->flags & TASK_WHOLE) == 0)
+		return 0;
+	(void)msg_get_str(in, label, sizeof(label));
+	if (in->failed)
+		return -EPROTO;
+	t->label = label[0] != '\0' ? strdup(label) : NULL;
+	return 0;
 }
 
 int tasks_load(struct abox *a, struct msg_in *in)
@@ -670,6 +707,8 @@ int tasks_load(struct abox *a, struct msg_in *in)
 		if (started_ms != 0 && now_ms > started_ms)
 			t->run.began_us -= (now_ms - started_ms) * 1000;
 		t->flags &= ~(unsigned int)(TASK_OVER | TASK_ACKED);
+		if (load_label(t, in) < 0)
+			return -EPROTO;
 		t->run.known_frame = t->acked_frame = acked_frame;
 		t->run.known_seq = t->acked_seq = acked_seq;
 		if (t->status == TASK_QUEUED)

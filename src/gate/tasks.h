@@ -40,9 +40,11 @@ enum task_flags {
 	TASK_OVER = 1u << 10,    /* in records: it has ended */
 	TASK_ACKED = 1u << 11,   /* in records: something of it was acknowledged */
 	TASK_SPILL = 1u << 12,   /* of a cell: its ring is small, see cell_spill.c */
+	TASK_WHOLE = 1u << 13,   /* of a cell: its reply is an event, as it came */
+	TASK_ASIDE = 1u << 14,   /* of a cell: no code, but a question; no list has it */
 };
 
-enum { TASK_ERROR_TEXT = 160, TASK_SUMMARY = 160, TASK_POINTS = 16 };
+enum { TASK_ERROR_TEXT = 160, TASK_SUMMARY = 160, TASK_POINTS = 16, TASK_LABEL = 1024 };
 
 struct task;
 
@@ -105,6 +107,8 @@ struct task {
 	struct idem_key idem;        /* cut short, see task_key() */
 	char error[TASK_ERROR_TEXT]; /* ours */
 	char summary[TASK_SUMMARY];  /* what it is, for lists */
+	char *label;    /* what a dialect has to know of it; the next gate is told. NULL: nothing */
+	uint64_t heard; /* of a dialect's: the last event that any of its clients was sent */
 	struct timer grace, late;
 };
 
