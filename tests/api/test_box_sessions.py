@@ -370,6 +370,7 @@ def test_displays_of_megabytes_survive(mortal):
         cell = box.start(code)
         with concurrent.futures.ThreadPoolExecutor(1) as pool:
             following = pool.submit(follow, box, cell)
+            box.wait_for(cell, "0\n")  # one that waits for its kernel would be cancelled
             for _ in range(3):
                 time.sleep(random.uniform(0.1, 0.6))
                 kill(mortal)

@@ -165,17 +165,19 @@ class Server:
         connection, same, before = connect(self.port), 0, None
         end = time.monotonic() + SETTLE_S
         while same < 5 and time.monotonic() < end:
-            pools, number = pools_now(connection), boxes(self.pids["keeper"])
-            # A one-shot pool that is full makes nothing; a box that ends is a child until it is gone.
-            same = same + 1 if pools["making"] == 0 and (pools["waiting"], number) == before else 0
+            text = exchange(connection, request("GET", "/metrics"))[1]
+            pools, number = pools_of(text), boxes(self.pids["keeper"])
+            # A one-shot pool that is full makes nothing; a box that ends is a child until it is gone. A pool whose image
+            # is not there yet makes nothing, either.
+            still = pools["making"] == 0 and b"0" not in IMAGE.findall(text)
+            same = same + 1 if still and (pools["waiting"], number) == before else 0
             before = pools["waiting"], number
             time.sleep(0.02)
         connection.close()
         self.rest = Rest(self.port, self.pids["keeper"], number, pools["waiting"])
 
     def await_rest(self):
-        with connect(self.port) as connection:
-            await_rest(self.rest, connection)
+        await_rest(self.rest)
 
     def last_words(self):
         lines = self.log.read_text(errors="replace").strip().splitlines()
@@ -252,12 +254,17 @@ def pools_now(connection):
     return pools_of(exchange(connection, request("GET", "/metrics"))[1])
 
 
-def await_rest(rest, connection):
-    """What the pools say when the server is at rest again; also when it is not within REST_S."""
+def await_rest(rest, connection=None):
+    """What the pools say when the server is at rest again; also when it is not within REST_S. A connection on which nothing was
+    asked yet is closed before that: it is made when it is needed."""
     end = time.monotonic() + REST_S
     while True:
         if boxes(rest.keeper) <= rest.boxes or time.monotonic() > end:
-            pools = pools_now(connection)
+            if connection is None:
+                with connect(rest.port) as own:
+                    pools = pools_now(own)
+            else:
+                pools = pools_now(connection)
             if pools["waiting"] >= rest.waiting or time.monotonic() > end:
                 return pools
         time.sleep(0.0005)
