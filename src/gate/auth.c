@@ -125,7 +125,7 @@ static struct http_slice find_credential(const struct req *r, char *buf)
 	if (v.n == 0)
 		v = req_get(r, "X-Access-Token");
 	/* A browser can give a WebSocket no header. */
-	if (v.n == 0 && r->route != NULL && (r->route->flags & ROUTE_WS) != 0)
+	if (v.n == 0 && r->route != NULL && (r->route->flags & (ROUTE_WS | ROUTE_TOKEN)) != 0)
 		v = req_query(r, "token");
 	return v;
 }

@@ -154,14 +154,14 @@ int abox_known(struct abox *a)
 	return table_add(&a->g->abox_table, &a->by_id, id_hash(a->id, strlen(a->id)));
 }
 
-static struct abox *with_id(const struct req *r, struct http_slice id)
+struct abox *abox_with_id(const struct gate *g, const struct tenant *t, const char *id, size_t n)
 {
-	struct table_item *i = table_first(&r->g->abox_table, id_hash(id.p, id.n));
+	struct table_item *i = table_first(&g->abox_table, id_hash(id, n));
 
 	for (; i != NULL; i = table_next(i)) {
 		struct abox *a = (struct abox *)((char *)i - offsetof(struct abox, by_id));
 
-		if (a->tenant == r->tenant && http_slice_is(id, a->id))
+		if (a->tenant == t && http_slice_is((struct http_slice){ id, n }, a->id))
 			return a;
 	}
 	return NULL;
@@ -172,7 +172,8 @@ struct abox *abox_find(struct req *r, bool ready)
 	struct http_slice id = r->param[0];
 	const struct tomb *t;
 	bool named = id.n > 5 && memcmp(id.p, "name:", 5) == 0;
-	struct abox *a = named ? abox_named(r->g, r->tenant, id.p + 5, id.n - 5) : with_id(r, id);
+	struct abox *a = named ? abox_named(r->g, r->tenant, id.p + 5, id.n - 5)
+			       : abox_with_id(r->g, r->tenant, id.p, id.n);
 	int n = (int)(id.n < 128 ? id.n : 128);
 
 	if (a != NULL && (!ready || a->state == ABOX_READY))

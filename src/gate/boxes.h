@@ -121,6 +121,8 @@ struct abox {
 struct abox *abox_new(struct gate *g, const struct tenant *tenant);
 /* It has its id: from now on it can be found by that. -ENOMEM. */
 int abox_known(struct abox *a);
+/* One of a tenant's, or NULL. */
+struct abox *abox_with_id(const struct gate *g, const struct tenant *t, const char *id, size_t n);
 /* The box of the path, or NULL: answered (404, 410; 409 if it is to be ready and is not). */
 struct abox *abox_find(struct req *r, bool ready);
 /* One of a tenant that has this name, or NULL. */

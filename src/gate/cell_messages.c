@@ -383,7 +383,7 @@ int cell_replied(const char *p, size_t n, struct cell_reply *ret)
 	rc = read_message(p, n, &m);
 	if (rc < 0)
 		return rc;
-	if (!is_reply(m.type) || get_status(m.content, &ret->status) < 0 ||
+	if (strcmp(m.type, "execute_reply") != 0 || get_status(m.content, &ret->status) < 0 ||
 	    !get_count(m.content, &ret->has_count, &ret->execution_count))
 		return -EPROTO;
 	if (ret->status == CELL_REPLY_ERROR)

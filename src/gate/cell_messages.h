@@ -55,9 +55,9 @@ struct cell_reply {
 	bool interrupted; /* the error's name is KeyboardInterrupt */
 };
 
-/* The reply of a request, the last word about a cell. As above; ret->error is initialised in any case. */
+/* The reply of an execute request, the last word about a cell. As above; ret->error is initialised in any case. */
 int cell_replied(const char *p, size_t n, struct cell_reply *ret);
-/* The same as an event. */
+/* The reply of any request, as an event. */
 int cell_reply_said(const char *p, size_t n, struct cell_said *ret);
 
 /* --- cell_results.c --- */

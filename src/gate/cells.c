@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "gate/cell_messages.h"
-#include "gate/kernels.h"
+#include "gate/jup.h"
 
 #include "base/clock.h"
 #include "base/own.h"
@@ -212,9 +212,13 @@ static void finished(struct task *t)
 {
 	struct cell *c = cell_of(t);
 
+	struct kernel *k = c->k;
+
 	drop_parts(c);
 	drop_request(c);
 	leave(c);
+	if (k != NULL && k->a->state == ABOX_READY)
+		jup_ended(k, c);
 }
 
 static void release(struct task *t)
@@ -261,10 +265,12 @@ static void keep_reply(struct cell *c, uint64_t number, const char *p, size_t n)
 {
 	struct cell_said s;
 
-	if (cell_reply_said(p, n, &s) == 0)
+	if (cell_reply_said(p, n, &s) == 0) {
 		run_event(&c->t.run, number, s.event, s.members.buf, s.members.len);
-	else
+		c->replied = true;
+	} else {
 		run_nothing(&c->t.run, number);
+	}
 	json_done(&s.members);
 }
 
@@ -276,6 +282,10 @@ static void take_reply(struct cell *c, uint64_t number, const char *p, size_t n)
 		keep_reply(c, number, p, n);
 	else
 		run_nothing(&c->t.run, number);
+	if ((c->t.flags & TASK_ASIDE) != 0) {
+		c->reply_ok = c->replied;
+		return;
+	}
 	if (cell_replied(p, n, &r) == 0) {
 		c->reply_ok = r.status == CELL_REPLY_OK;
 		c->reply_aborted = r.status == CELL_REPLY_ABORTED;
@@ -297,6 +307,8 @@ static void take_message(struct cell *c, uint64_t number, const char *p, size_t 
 	} else {
 		run_event(&c->t.run, number, s.event, s.members.buf, s.members.len);
 	}
+	if (c->t.run.ended && s.event != RUN_EVENT_MAX)
+		jup_late(c);
 	if (s.event == RUN_ERROR)
 		keep_failure(c, &s.members);
 	if (s.event == RUN_INPUT)
@@ -359,8 +371,12 @@ static void on_output(void *arg, uint64_t number, unsigned int stream, const uin
 	const struct buf *b = &c->t.run.out[stream - 1];
 	size_t before = buf_len(b);
 
+	uint64_t seq = c->t.run.seq;
+
 	drop_request(c);
 	task_on_output(&c->t, number, stream, p, n);
+	if (c->t.run.ended && c->t.run.seq > seq)
+		jup_late(c);
 	if (c->spill != NULL && !c->t.has_exit)
 		spill_output(c->spill, p, n, buf_len(b) - before);
 }

@@ -95,8 +95,9 @@ struct gate {
 	struct table abox_table;
 	struct abox *unsaved; /* whose records the keeper does not have yet */
 	unsigned int naboxes;
-	struct table tombs; /* boxes that have ended */
-	struct table idems; /* answers to be given again */
+	struct table kernel_table; /* by their UUIDs */
+	struct table tombs;        /* boxes that have ended */
+	struct table idems;        /* answers to be given again */
 	struct runs runs;
 	char node[5]; /* of ids */
 

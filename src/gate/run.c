@@ -463,6 +463,19 @@ bool run_next(const struct run_reader *rd, struct run_told *ret)
 	return true;
 }
 
+bool run_take(struct run_reader *rd, struct run_told *ret, const char **p, size_t *n)
+{
+	const struct run *run = rd->run;
+	const struct run_mark *m = find(run, rd->after);
+
+	if (!run_next(rd, ret))
+		return false;
+	*n = ret->event != RUN_GAP ? m->n : 0;
+	*p = *n > 0 ? run_mark_bytes(run, m) : "";
+	rd->after = ret->seq;
+	return true;
+}
+
 bool run_read(struct run_reader *rd, struct json *j, struct run_told *ret)
 {
 	const struct run *run = rd->run;

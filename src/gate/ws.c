@@ -186,6 +186,12 @@ static int accept_key(struct http_slice key, char text[32])
 
 struct ws *ws_accept(struct req *r, size_t message_max, const struct ws_ops *ops, void *arg)
 {
+	return ws_accept_as(r, NULL, message_max, ops, arg);
+}
+
+struct ws *ws_accept_as(struct req *r, const char *protocol, size_t message_max,
+			const struct ws_ops *ops, void *arg)
+{
 	const struct wslay_event_callbacks callbacks = {
 		.recv_callback = on_recv,
 		.send_callback = on_send,
@@ -211,7 +217,7 @@ struct ws *ws_accept(struct req *r, size_t message_max, const struct ws_ops *ops
 	r->drained = on_drained;
 	r->stop = on_stop;
 	r->take_body = take_bytes;
-	req_upgrade(r, key);
+	req_upgrade(r, key, protocol);
 	(void)timer_set(&w->g->loop, &w->ping, w->g->loop.now_us + PING_US, on_ping, w);
 	return w;
 }

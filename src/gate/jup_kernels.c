@@ -1,0 +1,294 @@
+// SPDX-License-Identifier: Apache-2.0
+/*
+ * Jupyter's REST calls about kernels. One that is made here has a box of its own, which is made by the own API's call, ends
+ * with its kernel, and is marked as such by its metadata: so the next gate knows it, too.
+ */
+#include "gate/jup.h"
+
+#include "base/own.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#define MARK \
+	"jupyter.kernel" /* in the metadata of a box that is one kernel's own: what kind it is */
+
+/* --- a kernel as clients see it ------------------------------------------------------------------- */
+
+/* What kind of kernel it is; NULL: of a box that is not its own. */
+static const char *own_kind(const struct abox *a)
+{
+	const char *key, *value;
+	size_t at = 0;
+
+	while (texts_next(&a->metadata, &at, &key, &value))
+		if (strcmp(key, MARK) == 0)
+			return value;
+	return NULL;
+}
+
+static const char *execution_state(const struct kernel *k)
+{
+	static const char *const states[] = { [KERNEL_NONE] = "starting",
+					      [KERNEL_STARTING] = "starting",
+					      [KERNEL_IDLE] = "idle",
+					      [KERNEL_BUSY] = "busy",
+					      [KERNEL_DYING] = "restarting" };
+
+	if (k->state == KERNEL_NONE && k->failed)
+		return "dead";
+	return k->state == KERNEL_IDLE && k->jup != NULL && k->jup->first != NULL
+		       ? "busy"
+		       : states[k->state];
+}
+
+void jup_put_kernel(struct json *j, const char *key, const struct kernel *k)
+{
+	const char *kind = own_kind(k->a);
+
+	json_open(j, key, '{');
+	json_str(j, "id", k->uuid);
+	json_str(j, "name", kind != NULL ? kind : "python3");
+	own_time(j, "last_activity", k->jup != NULL ? k->jup->active_ms : k->a->created_ms);
+	json_str(j, "execution_state", execution_state(k));
+	json_u64(j, "connections", k->jup != NULL ? k->jup->nclients : 0);
+	json_close(j, '}');
+}
+
+struct kernel *jup_find(struct req *r)
+{
+	struct http_slice id = r->param[0];
+	struct kernel *k = kernel_with_uuid(r->g, r->tenant, id.p, id.n);
+
+	if (k == NULL || k->unwanted || k->a->state != ABOX_READY) {
+		req_refuse(r, 404, "not_found", NULL, "Kernel does not exist: %.*s",
+			   (int)(id.n < 64 ? id.n : 64), id.p);
+		return NULL;
+	}
+	return k;
+}
+
+void jup_end(struct kernel *k, bool again)
+{
+	if (again) {
+		jup_state(k, "restarting");
+		kernel_end(k, true);
+		kernel_turn(k);
+	} else if (own_kind(k->a) != NULL) {
+		abox_end(k->a, REASON_DELETED);
+	} else {
+		kernel_end(k, false);
+	}
+}
+
+/* --- calls ------------------------------------------------------------------------------------------ */
+
+void jup_kernel_list(struct req *r)
+{
+	struct json j;
+
+	json_init(&j);
+	json_open(&j, NULL, '[');
+	for (const struct abox *a = r->g->aboxes; a != NULL; a = a->next)
+		for (const struct kernel *k = a->kernels; k != NULL; k = k->next)
+			if (a->tenant == r->tenant && a->state == ABOX_READY && !k->unwanted)
+				jup_put_kernel(&j, NULL, k);
+	json_close(&j, ']');
+	req_json(r, 200, &j);
+}
+
+static void reply_kernel(struct req *r, int status, const struct kernel *k)
+{
+	struct json j;
+
+	json_init(&j);
+	jup_put_kernel(&j, NULL, k);
+	if (status == 201)
+		req_header(r, "Location", "/api/kernels/%s", k->uuid);
+	req_json(r, status, &j);
+}
+
+void jup_kernel_get(struct req *r)
+{
+	struct kernel *k = jup_find(r);
+
+	if (k != NULL)
+		reply_kernel(r, 200, k);
+}
+
+void jup_kernel_delete(struct req *r)
+{
+	struct kernel *k = jup_find(r);
+
+	if (k == NULL)
+		return;
+	audit(r->g, "kernel_ended", r, "tenant", k->a->tenant->name, "box", k->a->id, NULL);
+	jup_end(k, false);
+	req_reply(r, 204, NULL, "", 0);
+}
+
+void jup_kernel_interrupt(struct req *r)
+{
+	struct kernel *k = jup_find(r);
+
+	if (k == NULL)
+		return;
+	abox_touch(k->a);
+	if (k->running != NULL)
+		cell_interrupt(k->running, 0);
+	req_reply(r, 204, NULL, "", 0);
+}
+
+void jup_kernel_restart(struct req *r)
+{
+	struct kernel *k = jup_find(r);
+
+	if (k == NULL)
+		return;
+	abox_touch(k->a);
+	audit(r->g, "kernel_restarted", r, "tenant", k->a->tenant->name, "box", k->a->id, NULL);
+	jup_end(k, true);
+	reply_kernel(r, 200, k);
+}
+
+/* --- POST ------------------------------------------------------------------------------------------- */
+
+/* A box on its way: the own API's call, whose answer comes back here. */
+struct making_kernel {
+	struct req inner;
+	struct req *outer; /* NULL: its client has gone */
+	struct gate *g;
+	struct deferred deferred;
+};
+
+static void making_free(void *arg)
+{
+	struct making_kernel *m = arg;
+
+	free(m->inner.body);
+	free(m);
+}
+
+static void outer_gone(struct req *r)
+{
+	struct making_kernel *m = r->work;
+
+	m->outer = NULL;
+	if (m->inner.gone != NULL) {
+		m->inner.gone(&m->inner);
+		loop_defer(&m->g->loop, &m->deferred, making_free, m);
+	}
+}
+
+/* Our box, by its answer. */
+static struct abox *made_box(struct making_kernel *m, const char *body, size_t n)
+{
+	struct json_member id = { .key = "id" };
+	static char text[OWN_ID];
+	struct json_text t;
+
+	if (json_text_read(body, n, &t) < 0)
+		return NULL;
+	json_text_find(t, &id, 1);
+	if (!json_text_str(id.value, text, sizeof(text)))
+		return NULL;
+	return abox_with_id(m->g, m->inner.tenant, text, strlen(text));
+}
+
+static void refuse_as(struct req *r, int status, const char *body, size_t n)
+{
+	struct json_member error = { .key = "error" }, message = { .key = "message" },
+			   code = { .key = "code" };
+	char text[512] = "no kernel can be made", name[64] = "";
+	struct json_text t;
+
+	if (json_text_read(body, n, &t) == 0) {
+		json_text_find(t, &error, 1);
+		json_text_find(error.value, &message, 1);
+		json_text_find(error.value, &code, 1);
+		(void)json_text_str(message.value, text, sizeof(text));
+		(void)json_text_str(code.value, name, sizeof(name));
+	}
+	req_refuse(r, strcmp(name, "quota_exceeded") == 0 ? 403 : status, name, NULL, "%s", text);
+}
+
+static void on_made(struct req *inner, int status, const void *body, size_t n)
+{
+	struct making_kernel *m = (struct making_kernel *)inner; /* its first member */
+	struct req *r = m->outer;
+	struct abox *a = status == 201 ? made_box(m, body, n) : NULL;
+	struct kernel *k = a != NULL ? kernel_new(a, "main") : NULL;
+
+	loop_defer(&m->g->loop, &m->deferred, making_free, m);
+	if (k != NULL && jup_of(k) == NULL)
+		k = NULL;
+	if (k == NULL && a != NULL)
+		abox_end(a, REASON_DELETED);
+	if (k != NULL)
+		kernel_turn(k);
+	if (r == NULL)
+		return;
+	r->gone = NULL;
+	if (k != NULL)
+		reply_kernel(r, 201, k);
+	else if (a != NULL)
+		req_refuse(r, 503, "no_memory", NULL, "out of memory");
+	else
+		refuse_as(r, status, body, n);
+}
+
+/* What is asked for, for the own API. -1: answered. */
+static int put_body(struct req *r, struct json *j)
+{
+	struct json_member m[] = { { .key = "name" }, { .key = "env" } };
+	struct json_text body = { "{}", 2 };
+	char name[64] = "python3";
+	int rc = r->body_len > 0 ? json_text_read(r->body, r->body_len, &body) : 0;
+
+	if (rc < 0 || (json_text_kind(body) != '{' && json_text_kind(body) != 'n')) {
+		req_refuse(r, 400, "invalid_json", NULL, "Invalid JSON in body of request");
+		return -1;
+	}
+	json_text_find(body, m, ARRAY_LEN(m));
+	if (json_text_kind(m[0].value) == '"' &&
+	    (!json_text_str(m[0].value, name, sizeof(name)) || !jup_is_spec(name))) {
+		req_refuse(r, 404, "not_found", NULL, "No such kernel spec: %.50s", name);
+		return -1;
+	}
+	json_open(j, NULL, '{');
+	json_open(j, "metadata", '{');
+	json_str(j, MARK, name[0] != '\0' ? name : "python3");
+	json_close(j, '}');
+	if (json_text_kind(m[1].value) == '{')
+		json_text_put(m[1].value, j, "env");
+	json_close(j, '}');
+	json_raw(j, "", 1); /* its NUL */
+	return 0;
+}
+
+void jup_kernel_create(struct req *r)
+{
+	static const struct req_via via = { .reply = on_made };
+	struct making_kernel *m = calloc(1, sizeof(*m));
+	struct json j;
+
+	json_init(&j);
+	if (m == NULL || put_body(r, &j) < 0 || j.failed) {
+		if (m == NULL || j.failed)
+			req_refuse(r, 503, "no_memory", NULL, "out of memory");
+		json_done(&j);
+		free(m);
+		return;
+	}
+	m->g = r->g;
+	m->outer = r;
+	m->inner.g = r->g;
+	m->inner.tenant = r->tenant;
+	(void)memcpy(m->inner.id, r->id, sizeof(m->inner.id));
+	m->inner.via = &via;
+	m->inner.body = j.buf;
+	m->inner.body_len = j.len - 1;
+	r->work = m;
+	r->gone = outer_gone;
+	box_create(&m->inner);
+}

@@ -1,0 +1,548 @@
+// SPDX-License-Identifier: Apache-2.0
+/*
+ * What clients of Jupyter's dialect are told: the log of a cell as messages, and what the gate says itself.
+ *
+ * Of a request everybody hears, in this order: busy, what it was (execute_input), what it says, and, behind its reply,
+ * idle. Cells of a kernel follow each other, and so do their taps: one is read when those before it were read to their
+ * ends, but what a cell says after its end is told as it comes.
+ */
+#include "gate/jup.h"
+
+#include "base/base64.h"
+#include "base/clock.h"
+#include "base/own.h"
+
+#include <stdio.h>
+#include <string.h>
+#include <time.h>
+
+#define SLOW_US (30 * US_PER_S)
+
+void jup_goodbye(struct jup_client *c, uint16_t code, const char *why)
+{
+	if (c->closing || c->closed)
+		return;
+	c->closing = true;
+	ws_close(c->ws, code, why);
+}
+
+/* --- sending -------------------------------------------------------------------------------------- */
+
+static uint64_t unix_us(void)
+{
+	struct timespec t;
+
+	(void)clock_gettime(CLOCK_REALTIME, &t);
+	return (uint64_t)t.tv_sec * US_PER_S + (uint64_t)t.tv_nsec / 1000;
+}
+
+static void put_header(struct jup *jup, const char *type, struct json *j)
+{
+	char id[64];
+	const struct jup_header h = {
+		.msg_id = id,
+		.session = jup->session,
+		.username = "glovebox",
+		.msg_type = type,
+		.unix_us = unix_us(),
+	};
+
+	(void)snprintf(id, sizeof(id), "%s_%llu", jup->session,
+		       (unsigned long long)++jup->next_message);
+	jup_header_put(&h, j, NULL);
+}
+
+static struct json_text text_of(const char *s)
+{
+	return (struct json_text){ s, s != NULL ? strlen(s) : 0 };
+}
+
+void jup_send(struct jup_client *c, const struct jup_say *s)
+{
+	struct json header, whole;
+	bool binary;
+	int rc;
+
+	if (c->closing || c->closed || c->jup == NULL)
+		return;
+	json_init(&header);
+	json_init(&whole);
+	put_header(c->jup, s->type, &header);
+	rc = header.failed ? -ENOMEM : 0;
+	if (rc == 0) {
+		const struct jup_out o = {
+			.channel = s->channel,
+			.header = { header.buf, header.len },
+			.parent_header = text_of(jup_label_header(s->label)),
+			.metadata = s->metadata,
+			.content = { s->content, s->ncontent },
+			.buffers = s->buffers,
+			.nbuffers = s->nbuffers,
+		};
+
+		rc = jup_write(&whole, c->framing, &o, &binary);
+	}
+	if (rc == 0)
+		ws_send(c->ws, binary, whole.buf, whole.len);
+	else
+		jup_goodbye(c, 1013, rc == -ENOMEM ? "out of memory" : "the message is too large");
+	json_done(&header);
+	json_done(&whole);
+}
+
+/* Whose label it is, or everybody, if that one is not there. */
+static bool is_for(const struct jup *jup, const struct jup_client *c, const char *label)
+{
+	if (label == NULL || jup_label_is_of(label, c->key))
+		return true;
+	for (const struct jup_client *other = jup->clients; other != NULL; other = other->next)
+		if (!other->closing && jup_label_is_of(label, other->key))
+			return false;
+	return true;
+}
+
+void jup_send_all(struct jup *jup, const struct jup_say *s)
+{
+	for (struct jup_client *c = jup->clients, *next; c != NULL; c = next) {
+		next = c->next;
+		if (s->channel == JUP_IOPUB || is_for(jup, c, s->label))
+			jup_send(c, s);
+	}
+}
+
+static void status_content(const char *state, char *text, size_t size)
+{
+	(void)snprintf(text, size, "{\"execution_state\":\"%s\"}", state);
+}
+
+void jup_status(struct jup *jup, const char *label, const char *state)
+{
+	char text[64];
+
+	status_content(state, text, sizeof(text));
+	jup_send_all(jup, &(struct jup_say){ .channel = JUP_IOPUB,
+					     .type = "status",
+					     .label = label,
+					     .content = text,
+					     .ncontent = strlen(text) });
+}
+
+void jup_answer(struct jup *jup, enum jup_channel channel, const char *type, const char *label,
+		const char *content)
+{
+	jup_status(jup, label, "busy");
+	jup_send_all(jup, &(struct jup_say){ .channel = channel,
+					     .type = type,
+					     .label = label,
+					     .content = content,
+					     .ncontent = strlen(content) });
+	jup_status(jup, label, "idle");
+}
+
+/* --- events as messages ----------------------------------------------------------------------------- */
+
+struct event {
+	struct jup_tap *tap;
+	const struct cell *cell;
+	struct run_told told;
+	const char *p; /* bytes of a stream, or members of an object */
+	size_t n;
+};
+
+static struct json_text member(const struct event *e, const char *key)
+{
+	struct json_walk w = { e->p, e->p + e->n };
+	struct json_text name, value;
+	char text[32];
+
+	while (json_walk_next(&w, &name, &value))
+		if (json_text_str(name, text, sizeof(text)) && strcmp(text, key) == 0)
+			return value;
+	return (struct json_text){ 0 };
+}
+
+static void put_member(const struct event *e, const char *from, struct json *j, const char *to)
+{
+	struct json_text value = member(e, from);
+
+	json_value(j, to);
+	if (value.p != NULL)
+		json_raw(j, value.p, value.n);
+	else
+		json_raw(j, "null", 4);
+}
+
+static void say(const struct event *e, enum jup_channel channel, const char *type,
+		const struct json *content)
+{
+	if (content->failed)
+		jup_goodbye(e->tap->c, 1013, "out of memory");
+	else
+		jup_send(e->tap->c, &(struct jup_say){ .channel = channel,
+						       .type = type,
+						       .label = e->cell->t.label,
+						       .content = content->buf,
+						       .ncontent = content->len });
+}
+
+static void say_status(const struct event *e, const char *state)
+{
+	char text[64];
+
+	status_content(state, text, sizeof(text));
+	jup_send(e->tap->c, &(struct jup_say){ .channel = JUP_IOPUB,
+					       .type = "status",
+					       .label = e->cell->t.label,
+					       .content = text,
+					       .ncontent = strlen(text) });
+}
+
+static void tell_start(const struct event *e)
+{
+	static const char clear[] = "{\"wait\":false}";
+
+	say_status(e, "busy");
+	if (!e->tap->anew || (e->cell->t.flags & TASK_ASIDE) != 0)
+		return;
+	jup_send(e->tap->c, &(struct jup_say){ .channel = JUP_IOPUB,
+					       .type = "clear_output",
+					       .label = e->cell->t.label,
+					       .content = clear,
+					       .ncontent = sizeof(clear) - 1 });
+}
+
+static void tell_text(const struct event *e)
+{
+	struct json j;
+
+	json_init(&j);
+	json_open(&j, NULL, '{');
+	json_str(&j, "name", e->told.event == RUN_STDOUT ? "stdout" : "stderr");
+	json_bytes(&j, "text", e->p, e->n);
+	json_close(&j, '}');
+	say(e, JUP_IOPUB, "stream", &j);
+	json_done(&j);
+}
+
+static void tell_display(const struct event *e)
+{
+	static const char *const types[] = { [RUN_DISPLAY] = "display_data",
+					     [RUN_UPDATE] = "update_display_data",
+					     [RUN_RESULT] = "execute_result" };
+	struct json_text id = member(e, "display_id");
+	struct json j;
+
+	json_init(&j);
+	json_open(&j, NULL, '{');
+	put_member(e, "data", &j, "data");
+	put_member(e, "metadata", &j, "metadata");
+	if (e->told.event == RUN_RESULT)
+		put_member(e, "execution_count", &j, "execution_count");
+	json_open(&j, "transient", '{');
+	if (json_text_kind(id) == '"')
+		put_member(e, "display_id", &j, "display_id");
+	json_close(&j, '}');
+	json_close(&j, '}');
+	say(e, JUP_IOPUB, types[e->told.event], &j);
+	json_done(&j);
+}
+
+static void tell_error(const struct event *e)
+{
+	struct json j;
+
+	json_init(&j);
+	json_open(&j, NULL, '{');
+	put_member(e, "name", &j, "ename");
+	put_member(e, "value", &j, "evalue");
+	put_member(e, "traceback", &j, "traceback");
+	json_close(&j, '}');
+	say(e, JUP_IOPUB, "error", &j);
+	json_done(&j);
+}
+
+/* Events whose members are the content as it is. */
+static void tell_members(const struct event *e, enum jup_channel channel, const char *type)
+{
+	struct json j;
+
+	json_init(&j);
+	json_raw(&j, "{", 1);
+	json_raw(&j, e->p, e->n);
+	json_raw(&j, "}", 1);
+	say(e, channel, type, &j);
+	json_done(&j);
+}
+
+static void tell_input(const struct event *e)
+{
+	if (is_for(e->tap->c->jup, e->tap->c, e->cell->t.label))
+		tell_members(e, JUP_STDIN, "input_request");
+}
+
+static void tell_reply(const struct event *e)
+{
+	struct json_text content = member(e, "content");
+	char type[JUP_TYPE_MAX + 1];
+
+	if (!is_for(e->tap->c->jup, e->tap->c, e->cell->t.label) ||
+	    !json_text_str(member(e, "type"), type, sizeof(type)) || strncmp(type, "comm_", 5) == 0)
+		if (strcmp(type, "comm_info_reply") != 0)
+			return;
+	jup_send(e->tap->c, &(struct jup_say){ .channel = JUP_SHELL,
+					       .type = type,
+					       .label = e->cell->t.label,
+					       .content = content.p,
+					       .ncontent = content.n });
+}
+
+/* Buffers are base64 in the log. -errno. */
+static int take_buffers(struct json_text list, struct jup_bytes *to, size_t *n, uint8_t **ret_all)
+{
+	struct json_walk w = json_walk(list);
+	struct json_text key, value;
+	uint8_t *at;
+
+	*n = 0;
+	*ret_all = at = malloc(list.n + 1);
+	if (at == NULL)
+		return -ENOMEM;
+	while (json_walk_next(&w, &key, &value)) {
+		size_t len;
+
+		if (*n == JUP_BUFFERS_MAX || value.n < 2 ||
+		    base64_decode(value.p + 1, value.n - 2, at, &len) < 0)
+			return -EPROTO;
+		to[(*n)++] = (struct jup_bytes){ at, len };
+		at += len;
+	}
+	return 0;
+}
+
+static void tell_comm(const struct event *e)
+{
+	struct jup_bytes buffers[JUP_BUFFERS_MAX];
+	struct json_text content = member(e, "content");
+	char type[JUP_TYPE_MAX + 1];
+	uint8_t *all = NULL;
+	size_t n;
+
+	if (take_buffers(member(e, "buffers"), buffers, &n, &all) == 0 &&
+	    json_text_str(member(e, "type"), type, sizeof(type)))
+		jup_send(e->tap->c, &(struct jup_say){ .channel = JUP_IOPUB,
+						       .type = type,
+						       .label = e->cell->t.label,
+						       .content = content.p,
+						       .ncontent = content.n,
+						       .metadata = member(e, "metadata"),
+						       .buffers = buffers,
+						       .nbuffers = n });
+	free(all);
+}
+
+static void tell_gap(const struct event *e)
+{
+	static const char text[] = "{\"name\":\"stderr\",\"text\":\"\\n[output is missing here: it "
+				   "was not kept]\\n\"}";
+	struct json j;
+
+	json_init(&j);
+	json_raw(&j, text, sizeof(text) - 1);
+	say(e, JUP_IOPUB, "stream", &j);
+	json_done(&j);
+}
+
+/* The type of the reply to what a label says; false: there is none. */
+static bool reply_type(const char *label, char type[JUP_TYPE_MAX + 1])
+{
+	struct json_member m = { .key = "msg_type" };
+	size_t n;
+
+	json_text_find(text_of(jup_label_header(label)), &m, 1);
+	if (!json_text_str(m.value, type, JUP_TYPE_MAX + 1))
+		return false;
+	n = strlen(type);
+	if (n < 8 || strcmp(type + n - 8, "_request") != 0)
+		return false;
+	(void)memcpy(type + n - 8, "_reply", 7);
+	return true;
+}
+
+/* Its kernel did not say how it ended. */
+static void tell_failure(const struct event *e)
+{
+	struct json_text error = member(e, "error");
+	const struct event inner = { e->tap, e->cell, e->told, error.p != NULL ? error.p + 1 : "",
+				     error.n > 2 ? error.n - 2 : 0 };
+	bool aborted = e->cell->t.started_ms == 0;
+	char type[JUP_TYPE_MAX + 1];
+	struct json j;
+
+	if (aborted)
+		say_status(e, "busy");
+	else if (inner.n > 0 && (e->cell->t.flags & TASK_ASIDE) == 0)
+		tell_error(&inner);
+	if (!is_for(e->tap->c->jup, e->tap->c, e->cell->t.label) ||
+	    !reply_type(e->cell->t.label, type))
+		return;
+	json_init(&j);
+	json_open(&j, NULL, '{');
+	json_str(&j, "status", aborted ? "aborted" : "error");
+	if (!aborted && inner.n > 0) {
+		put_member(&inner, "name", &j, "ename");
+		put_member(&inner, "value", &j, "evalue");
+		put_member(&inner, "traceback", &j, "traceback");
+	}
+	json_close(&j, '}');
+	say(e, JUP_SHELL, type, &j);
+	json_done(&j);
+}
+
+static void tell(const struct event *e)
+{
+	switch (e->told.event) {
+	case RUN_START:
+		tell_start(e);
+		break;
+	case RUN_STDOUT:
+	case RUN_STDERR:
+		tell_text(e);
+		break;
+	case RUN_DISPLAY:
+	case RUN_UPDATE:
+	case RUN_RESULT:
+		tell_display(e);
+		break;
+	case RUN_ERROR:
+		tell_error(e);
+		break;
+	case RUN_CLEAR:
+		tell_members(e, JUP_IOPUB, "clear_output");
+		break;
+	case RUN_CODE:
+		tell_members(e, JUP_IOPUB, "execute_input");
+		break;
+	case RUN_INPUT:
+		tell_input(e);
+		break;
+	case RUN_COMM:
+		tell_comm(e);
+		break;
+	case RUN_REPLY:
+		tell_reply(e);
+		break;
+	case RUN_GAP:
+		tell_gap(e);
+		break;
+	case RUN_END:
+		if (!e->cell->replied)
+			tell_failure(e);
+		say_status(e, "idle");
+		break;
+	case RUN_EVENT_MAX:
+		break;
+	}
+}
+
+/* --- taps ------------------------------------------------------------------------------------------- */
+
+static void tap_free(void *arg)
+{
+	free(arg);
+}
+
+static void tap_end(struct jup_tap *t)
+{
+	struct jup_client *c = t->c;
+	struct jup_tap **at = &c->taps;
+
+	while (*at != t)
+		at = &(*at)->next;
+	*at = t->next;
+	run_detach(&t->rd);
+	loop_defer(&c->g->loop, &t->deferred, tap_free, t);
+}
+
+void jup_taps_done(struct jup_client *c)
+{
+	while (c->taps != NULL)
+		tap_end(c->taps);
+	timer_clear(&c->g->loop, &c->slow);
+	timer_clear(&c->g->loop, &c->again);
+}
+
+static void on_slow(void *arg)
+{
+	jup_goodbye(arg, 1013, "the client does not read");
+}
+
+static bool has_room(struct jup_client *c)
+{
+	if (c->closing || c->closed)
+		return false;
+	if (ws_queued(c->ws) < REQ_HIGH)
+		return true;
+	if (c->slow.place == 0)
+		(void)timer_set(&c->g->loop, &c->slow, c->g->loop.now_us + SLOW_US, on_slow, c);
+	return false;
+}
+
+/* What there is of one; *n counts bytes. Whether it was read to its end. */
+static bool pump(struct jup_tap *t, size_t *n)
+{
+	struct run *run = t->rd.run;
+	struct cell *cell = run->arg; /* its task is its first member */
+	struct event e = { .tap = t, .cell = cell };
+
+	while (has_room(t->c) && *n < RUN_TURN && run_take(&t->rd, &e.told, &e.p, &e.n)) {
+		*n += e.n + 256;
+		if (cell->t.label != NULL)
+			tell(&e);
+		if (cell->t.heard < e.told.seq)
+			cell->t.heard = e.told.seq;
+	}
+	if ((!run->ended && !run->lost) || t->rd.after < run->seq)
+		return false;
+	if (run->ended)
+		run->ops->told(run->arg);
+	return true;
+}
+
+static void on_again(void *arg)
+{
+	jup_pump(arg);
+}
+
+void jup_pump(struct jup_client *c)
+{
+	size_t n = 0;
+
+	timer_clear(&c->g->loop, &c->again);
+	while (c->taps != NULL && !c->closing && pump(c->taps, &n))
+		tap_end(c->taps);
+	if (c->taps != NULL && n >= RUN_TURN && has_room(c) &&
+	    timer_soon(&c->g->loop, &c->again, on_again, c) < 0)
+		jup_goodbye(c, 1013, "out of memory");
+}
+
+static void on_more(struct run_reader *rd)
+{
+	jup_pump(((struct jup_tap *)rd)->c); /* its first member */
+}
+
+void jup_follow(struct jup_client *c, struct cell *cell, uint64_t after, bool late)
+{
+	struct jup_tap *t = calloc(1, sizeof(*t)), **at = &c->taps;
+
+	if (t == NULL) {
+		jup_goodbye(c, 1013, "out of memory");
+		return;
+	}
+	t->c = c;
+	t->anew = cell->t.adopted && cell->t.heard == 0 && after == 0;
+	while (!late && *at != NULL)
+		at = &(*at)->next;
+	t->next = *at;
+	*at = t;
+	run_attach(&cell->t.run, &t->rd, after, on_more);
+}
