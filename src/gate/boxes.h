@@ -145,6 +145,7 @@ extern const struct gbox_ops abox_ops;
 
 /* Add a pair. -ENOMEM. */
 int texts_add(struct texts *t, const char *key, size_t nkey, const char *value, size_t nvalue);
+void texts_remove(struct texts *t, const char *key);
 void texts_done(struct texts *t);
 /* The next pair behind *at; false: there is none. */
 bool texts_next(const struct texts *t, size_t *at, const char **key, const char **value);

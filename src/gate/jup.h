@@ -132,10 +132,30 @@ void jup_kernel_get(struct req *r);
 void jup_kernel_delete(struct req *r);
 void jup_kernel_interrupt(struct req *r);
 void jup_kernel_restart(struct req *r);
+void jup_session_list(struct req *r);
+void jup_session_create(struct req *r);
+void jup_session_get(struct req *r);
+void jup_session_patch(struct req *r);
+void jup_session_delete(struct req *r);
+void jup_status_get(struct req *r);
+void jup_me(struct req *r);
 
+/* The body of a request: an object; none, and null, is an empty one. 0, or -1: answered. */
+int jup_body(struct req *r, struct json_text *ret);
+/* A kernel in a box of its own, of the name and with the env that body has. made() answers; a refusal is answered here. */
+typedef void (*jup_made_fn)(struct req *r, struct kernel *k);
+void jup_make(struct req *r, struct json_text body, jup_made_fn made);
 /* End or restart it, and with it the box that is its own. */
 void jup_end(struct kernel *k, bool again);
 bool jup_is_spec(const char *name);
+/* Where what was made is: a header of the answer. */
+void jup_location(struct req *r, const char *what, const char *id);
+/* The parameter of the path, but for {box_id}. */
+struct http_slice jup_param(const struct req *r);
+/* The box that the path is about; NULL: all boxes. 0, or -1: answered. */
+int jup_scope(struct req *r, struct abox **ret);
+/* Whether a kernel is to be seen by who asks. */
+bool jup_sees(const struct req *r, const struct abox *scope, const struct kernel *k);
 /* The kernel of the path; NULL: answered. */
 struct kernel *jup_find(struct req *r);
 /* As its model. */
