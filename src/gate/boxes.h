@@ -284,6 +284,10 @@ void kernel_get(struct req *r);
 void kernel_delete(struct req *r);
 void kernel_interrupt(struct req *r);
 void kernel_restart(struct req *r);
+void kernel_complete(struct req *r);
+void kernel_is_complete(struct req *r);
+void kernel_inspect(struct req *r);
 
+extern const struct fields kernel_complete_fields, kernel_is_complete_fields, kernel_inspect_fields;
 extern const struct fields command_create_fields, command_stdin_fields, command_signal_fields;
 extern const struct fields cell_create_fields, cell_input_fields, kernel_fields;
