@@ -26,7 +26,8 @@ enum {
 	JUP_WAITING_MAX = 4096,               /* requests that wait for one kernel */
 	JUP_WAITING_BYTES = 64 * 1024 * 1024, /* and their bytes */
 	JUP_MESSAGE_MAX = 16 * 1024 * 1024,   /* of a client */
-	JUP_SEND_MAX = 256 * 1024 * 1024,     /* what waits to be sent to all clients */
+	JUP_LARGE = 256 * 1024,               /* a message of more is looked at twice: */
+	JUP_SEND_MAX = 128 * 1024 * 1024,     /* what waits to be sent to all clients of a tenant */
 	JUP_KEY = JUP_ID_MAX + 1,             /* which client it is: session_id of its URL */
 };
 

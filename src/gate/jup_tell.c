@@ -16,7 +16,8 @@
 #include <string.h>
 #include <time.h>
 
-#define SLOW_US (30 * US_PER_S)
+#define SLOW_US  (30 * US_PER_S)
+#define AGAIN_US (50 * US_PER_MS)
 
 void jup_goodbye(struct jup_client *c, uint16_t code, const char *why)
 {
@@ -476,14 +477,42 @@ static void on_slow(void *arg)
 	jup_goodbye(arg, 1013, "the client does not read");
 }
 
-static bool has_room(struct jup_client *c)
+static void on_again(void *arg)
 {
-	if (c->closing || c->closed)
+	jup_pump(arg);
+}
+
+/* What waits to be sent to all clients of a tenant. */
+static size_t tenant_queued(const struct gate *g, const struct tenant *t)
+{
+	size_t sum = 0;
+
+	for (const struct abox *a = g->aboxes; a != NULL; a = a->next)
+		for (const struct kernel *k = a->tenant == t ? a->kernels : NULL; k != NULL;
+		     k = k->next)
+			for (const struct jup_client *c = k->jup != NULL ? k->jup->clients : NULL;
+			     c != NULL; c = c->next)
+				sum += ws_queued(c->ws);
+	return sum;
+}
+
+/* Whether n bytes more may be sent now; otherwise time runs. Who does not read is sent away; who waits because of others is
+ * looked at again. */
+static bool has_room(struct jup_client *c, size_t n)
+{
+	const struct tenant *t = c->jup != NULL ? c->jup->k->a->tenant : NULL;
+	size_t mine, all;
+
+	if (c->closing || c->closed || t == NULL)
 		return false;
-	if (ws_queued(c->ws) < REQ_HIGH)
+	mine = ws_queued(c->ws);
+	all = n > JUP_LARGE ? tenant_queued(c->g, t) : 0;
+	if (mine < REQ_HIGH && (all == 0 || all + n <= JUP_SEND_MAX))
 		return true;
-	if (c->slow.place == 0)
+	if (mine >= REQ_HIGH && c->slow.place == 0)
 		(void)timer_set(&c->g->loop, &c->slow, c->g->loop.now_us + SLOW_US, on_slow, c);
+	if (mine < REQ_HIGH && c->again.place == 0)
+		(void)timer_set(&c->g->loop, &c->again, c->g->loop.now_us + AGAIN_US, on_again, c);
 	return false;
 }
 
@@ -494,7 +523,8 @@ static bool pump(struct jup_tap *t, size_t *n)
 	struct cell *cell = run->arg; /* its task is its first member */
 	struct event e = { .tap = t, .cell = cell };
 
-	while (has_room(t->c) && *n < RUN_TURN && run_take(&t->rd, &e.told, &e.p, &e.n)) {
+	while (*n < RUN_TURN && has_room(t->c, run_next_bytes(&t->rd)) &&
+	       run_take(&t->rd, &e.told, &e.p, &e.n)) {
 		*n += e.n + 256;
 		if (cell->t.label != NULL)
 			tell(&e);
@@ -508,11 +538,6 @@ static bool pump(struct jup_tap *t, size_t *n)
 	return true;
 }
 
-static void on_again(void *arg)
-{
-	jup_pump(arg);
-}
-
 void jup_pump(struct jup_client *c)
 {
 	size_t n = 0;
@@ -520,7 +545,7 @@ void jup_pump(struct jup_client *c)
 	timer_clear(&c->g->loop, &c->again);
 	while (c->taps != NULL && !c->closing && pump(c->taps, &n))
 		tap_end(c->taps);
-	if (c->taps != NULL && n >= RUN_TURN && has_room(c) &&
+	if (c->taps != NULL && n >= RUN_TURN && has_room(c, 0) &&
 	    timer_soon(&c->g->loop, &c->again, on_again, c) < 0)
 		jup_goodbye(c, 1013, "out of memory");
 }
