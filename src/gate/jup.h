@@ -65,6 +65,11 @@ struct jup_tap {
 	struct deferred deferred;
 };
 
+/* What has not left yet: up to which byte of the connection it goes, and which event of which cell it was. */
+struct jup_unsent {
+	uint64_t end, job, seq;
+};
+
 struct jup_client {
 	struct gate *g;
 	struct jup *jup; /* NULL: its kernel has gone */
@@ -73,6 +78,8 @@ struct jup_client {
 	enum jup_framing framing;
 	char key[JUP_KEY];
 	struct jup_tap *taps; /* in the order of their cells */
+	struct jup_unsent *unsent;
+	size_t nunsent, cap_unsent;
 	struct timer slow, again;
 	bool closing, closed;
 	struct deferred deferred;
@@ -98,8 +105,10 @@ struct jup *jup_of(struct kernel *k);
 void jup_drop(struct kernel *k);
 /* Its process begins, is ready, has died, or is to end. */
 void jup_state(struct kernel *k, const char *state);
-/* A cell of it has ended: the next one. */
-void jup_ended(struct kernel *k, struct cell *c);
+/* A cell of it has ended: if it failed, those that wait do not run. */
+void jup_failed(struct kernel *k, struct cell *c);
+/* The next one. */
+void jup_ended(struct kernel *k);
 /* Something was said by a cell that had ended. */
 void jup_late(struct cell *c);
 void jup_channels(struct req *r);
@@ -119,6 +128,8 @@ void jup_answer(struct jup *jup, enum jup_channel channel, const char *type, con
 void jup_follow(struct jup_client *c, struct cell *cell, uint64_t after, bool late);
 void jup_pump(struct jup_client *c);
 void jup_taps_done(struct jup_client *c);
+/* It goes, with messages that it never got: they are for the next one. */
+void jup_unsend(struct jup_client *c);
 void jup_goodbye(struct jup_client *c, uint16_t code, const char *why);
 
 /* --- REST --- */

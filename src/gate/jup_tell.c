@@ -19,6 +19,8 @@
 #define SLOW_US  (30 * US_PER_S)
 #define AGAIN_US (50 * US_PER_MS)
 
+enum { UNSENT_MAX = 65536 };
+
 void jup_goodbye(struct jup_client *c, uint16_t code, const char *why)
 {
 	if (c->closing || c->closed)
@@ -341,14 +343,18 @@ static void tell_comm(const struct event *e)
 	free(all);
 }
 
-static void tell_gap(const struct event *e)
+/* A word of ours, between what the cell prints. */
+static void tell_note(const struct event *e, const char *what)
 {
-	static const char text[] = "{\"name\":\"stderr\",\"text\":\"\\n[output is missing here: it "
-				   "was not kept]\\n\"}";
+	char text[160];
 	struct json j;
 
+	(void)snprintf(text, sizeof(text), "\n[%s]\n", what);
 	json_init(&j);
-	json_raw(&j, text, sizeof(text) - 1);
+	json_open(&j, NULL, '{');
+	json_str(&j, "name", "stderr");
+	json_str(&j, "text", text);
+	json_close(&j, '}');
 	say(e, JUP_IOPUB, "stream", &j);
 	json_done(&j);
 }
@@ -433,9 +439,11 @@ static void tell(const struct event *e)
 		tell_reply(e);
 		break;
 	case RUN_GAP:
-		tell_gap(e);
+		tell_note(e, "output is missing here: it was not kept");
 		break;
 	case RUN_END:
+		if (e->cell->t.run.cut[0] || e->cell->t.run.cut[1] || e->cell->t.run.cut_other)
+			tell_note(e, "output is missing: there was more than this box may have");
 		if (!e->cell->replied)
 			tell_failure(e);
 		say_status(e, "idle");
@@ -516,6 +524,41 @@ static bool has_room(struct jup_client *c, size_t n)
 	return false;
 }
 
+/* --- what did not arrive ---------------------------------------------------------------------------- */
+
+static void note(struct jup_client *c, const struct cell *cell, uint64_t seq)
+{
+	if (c->closing || c->closed)
+		return;
+	if (ws_queued(c->ws) == 0) {
+		c->nunsent = 0;
+		return;
+	}
+	if (c->nunsent == c->cap_unsent) {
+		size_t cap = c->cap_unsent > 0 ? c->cap_unsent * 2 : 64;
+		struct jup_unsent *p =
+			cap <= UNSENT_MAX ? reallocarray(c->unsent, cap, sizeof(*p)) : NULL;
+
+		if (p == NULL)
+			return;
+		c->unsent = p;
+		c->cap_unsent = cap;
+	}
+	c->unsent[c->nunsent++] = (struct jup_unsent){ ws_written(c->ws), cell->t.job_id, seq };
+}
+
+void jup_unsend(struct jup_client *c)
+{
+	struct abox *a = c->jup->k->a;
+	uint64_t left = ws_sent(c->ws);
+
+	for (size_t i = c->nunsent; i > 0 && c->unsent[i - 1].end > left; i--)
+		for (struct task *t = a->tasks; t != NULL; t = t->next)
+			if (t->kind == &cell_kind && t->job_id == c->unsent[i - 1].job &&
+			    t->heard >= c->unsent[i - 1].seq)
+				t->heard = c->unsent[i - 1].seq - 1;
+}
+
 /* What there is of one; *n counts bytes. Whether it was read to its end. */
 static bool pump(struct jup_tap *t, size_t *n)
 {
@@ -530,6 +573,7 @@ static bool pump(struct jup_tap *t, size_t *n)
 			tell(&e);
 		if (cell->t.heard < e.told.seq)
 			cell->t.heard = e.told.seq;
+		note(t->c, cell, e.told.seq);
 	}
 	if ((!run->ended && !run->lost) || t->rd.after < run->seq)
 		return false;
