@@ -331,6 +331,7 @@ static int put_body(struct req *r, struct json_text body, struct json *j)
 	json_close(j, '}');
 	if (json_text_kind(m[1].value) == '{')
 		json_text_put(m[1].value, j, "env");
+	json_u64(j, "ttl_seconds", config_u64(&r->g->config, CONF_BOX_TTL_MAX) / US_PER_S);
 	json_u64(j, "idle_seconds", config_u64(&r->g->config, CONF_JUPYTER_CULL_IDLE) / US_PER_S);
 	json_close(j, '}');
 	json_raw(j, "", 1); /* its NUL */
