@@ -69,6 +69,21 @@ int texts_add(struct texts *t, const char *key, size_t nkey, const char *value, 
 	return 0;
 }
 
+void texts_remove(struct texts *t, const char *key)
+{
+	const char *k, *v;
+	size_t at = 0, from = 0;
+
+	while (texts_next(t, &at, &k, &v)) {
+		if (strcmp(k, key) == 0) {
+			(void)memmove(t->p + from, t->p + at, t->n - at);
+			t->n -= at - from;
+			return;
+		}
+		from = at;
+	}
+}
+
 void texts_done(struct texts *t)
 {
 	free(t->p);

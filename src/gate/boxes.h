@@ -145,6 +145,7 @@ extern const struct gbox_ops abox_ops;
 
 /* Add a pair. -ENOMEM. */
 int texts_add(struct texts *t, const char *key, size_t nkey, const char *value, size_t nvalue);
+void texts_remove(struct texts *t, const char *key);
 void texts_done(struct texts *t);
 /* The next pair behind *at; false: there is none. */
 bool texts_next(const struct texts *t, size_t *at, const char **key, const char **value);
@@ -283,6 +284,10 @@ void kernel_get(struct req *r);
 void kernel_delete(struct req *r);
 void kernel_interrupt(struct req *r);
 void kernel_restart(struct req *r);
+void kernel_complete(struct req *r);
+void kernel_is_complete(struct req *r);
+void kernel_inspect(struct req *r);
 
+extern const struct fields kernel_complete_fields, kernel_is_complete_fields, kernel_inspect_fields;
 extern const struct fields command_create_fields, command_stdin_fields, command_signal_fields;
 extern const struct fields cell_create_fields, cell_input_fields, kernel_fields;

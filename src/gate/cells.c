@@ -214,11 +214,15 @@ static void finished(struct task *t)
 
 	struct kernel *k = c->k;
 
+	bool ready = k != NULL && k->a->state == ABOX_READY;
+
 	drop_parts(c);
 	drop_request(c);
+	if (ready)
+		jup_failed(k, c); /* before the next one begins */
 	leave(c);
-	if (k != NULL && k->a->state == ABOX_READY)
-		jup_ended(k, c);
+	if (ready)
+		jup_ended(k);
 }
 
 static void release(struct task *t)

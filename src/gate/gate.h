@@ -120,6 +120,7 @@ struct gate {
 	uint64_t audit_failed_us; /* the audit file could not be written, last seen; 0: it can */
 	struct audit_refused audit_refused;
 
+	uint64_t started_ms; /* since 1970 */
 	uint64_t date_s;
 	char date[32];
 	uint64_t request_seed[2], next_request;

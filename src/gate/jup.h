@@ -26,7 +26,8 @@ enum {
 	JUP_WAITING_MAX = 4096,               /* requests that wait for one kernel */
 	JUP_WAITING_BYTES = 64 * 1024 * 1024, /* and their bytes */
 	JUP_MESSAGE_MAX = 16 * 1024 * 1024,   /* of a client */
-	JUP_SEND_MAX = 256 * 1024 * 1024,     /* what waits to be sent to all clients */
+	JUP_LARGE = 256 * 1024,               /* a message of more is looked at twice: */
+	JUP_SEND_MAX = 128 * 1024 * 1024,     /* what waits to be sent to all clients of a tenant */
 	JUP_KEY = JUP_ID_MAX + 1,             /* which client it is: session_id of its URL */
 };
 
@@ -64,6 +65,11 @@ struct jup_tap {
 	struct deferred deferred;
 };
 
+/* What has not left yet: up to which byte of the connection it goes, and which event of which cell it was. */
+struct jup_unsent {
+	uint64_t end, job, seq;
+};
+
 struct jup_client {
 	struct gate *g;
 	struct jup *jup; /* NULL: its kernel has gone */
@@ -72,6 +78,8 @@ struct jup_client {
 	enum jup_framing framing;
 	char key[JUP_KEY];
 	struct jup_tap *taps; /* in the order of their cells */
+	struct jup_unsent *unsent;
+	size_t nunsent, cap_unsent;
 	struct timer slow, again;
 	bool closing, closed;
 	struct deferred deferred;
@@ -97,8 +105,10 @@ struct jup *jup_of(struct kernel *k);
 void jup_drop(struct kernel *k);
 /* Its process begins, is ready, has died, or is to end. */
 void jup_state(struct kernel *k, const char *state);
-/* A cell of it has ended: the next one. */
-void jup_ended(struct kernel *k, struct cell *c);
+/* A cell of it has ended: if it failed, those that wait do not run. */
+void jup_failed(struct kernel *k, struct cell *c);
+/* The next one. */
+void jup_ended(struct kernel *k);
 /* Something was said by a cell that had ended. */
 void jup_late(struct cell *c);
 void jup_channels(struct req *r);
@@ -118,6 +128,8 @@ void jup_answer(struct jup *jup, enum jup_channel channel, const char *type, con
 void jup_follow(struct jup_client *c, struct cell *cell, uint64_t after, bool late);
 void jup_pump(struct jup_client *c);
 void jup_taps_done(struct jup_client *c);
+/* It goes, with messages that it never got: they are for the next one. */
+void jup_unsend(struct jup_client *c);
 void jup_goodbye(struct jup_client *c, uint16_t code, const char *why);
 
 /* --- REST --- */
@@ -132,10 +144,30 @@ void jup_kernel_get(struct req *r);
 void jup_kernel_delete(struct req *r);
 void jup_kernel_interrupt(struct req *r);
 void jup_kernel_restart(struct req *r);
+void jup_session_list(struct req *r);
+void jup_session_create(struct req *r);
+void jup_session_get(struct req *r);
+void jup_session_patch(struct req *r);
+void jup_session_delete(struct req *r);
+void jup_status_get(struct req *r);
+void jup_me(struct req *r);
 
+/* The body of a request: an object; none, and null, is an empty one. 0, or -1: answered. */
+int jup_body(struct req *r, struct json_text *ret);
+/* A kernel in a box of its own, of the name and with the env that body has. made() answers; a refusal is answered here. */
+typedef void (*jup_made_fn)(struct req *r, struct kernel *k);
+void jup_make(struct req *r, struct json_text body, jup_made_fn made);
 /* End or restart it, and with it the box that is its own. */
 void jup_end(struct kernel *k, bool again);
 bool jup_is_spec(const char *name);
+/* Where what was made is: a header of the answer. */
+void jup_location(struct req *r, const char *what, const char *id);
+/* The parameter of the path, but for {box_id}. */
+struct http_slice jup_param(const struct req *r);
+/* The box that the path is about; NULL: all boxes. 0, or -1: answered. */
+int jup_scope(struct req *r, struct abox **ret);
+/* Whether a kernel is to be seen by who asks. */
+bool jup_sees(const struct req *r, const struct abox *scope, const struct kernel *k);
 /* The kernel of the path; NULL: answered. */
 struct kernel *jup_find(struct req *r);
 /* As its model. */

@@ -116,18 +116,27 @@ static void abort_request(struct jup *jup, struct jup_request *q)
 	request_free(q);
 }
 
+static void pump_all(struct jup *jup)
+{
+	for (struct jup_client *c = jup->clients, *next; c != NULL; c = next) {
+		next = c->next;
+		jup_pump(c);
+	}
+}
+
 /* An error ends what was to be run behind it. Questions stay. */
 static void abort_waiting(struct jup *jup)
 {
 	struct jup_request *all = jup->first, *next;
 	struct kernel *k = jup->k;
 
+	jup->first = jup->last = NULL; /* nothing begins meanwhile */
 	for (struct cell *c = k->queue, *behind; c != NULL; c = behind) {
 		behind = c->next;
 		if ((c->t.flags & (TASK_WHOLE | TASK_ASIDE)) == TASK_WHOLE)
 			cell_cancel(c, "an earlier cell failed");
 	}
-	jup->first = jup->last = NULL;
+	pump_all(jup); /* first, how those ended */
 	for (; all != NULL; all = next) {
 		next = all->next;
 		all->next = NULL;
@@ -158,12 +167,19 @@ static void start_request(struct jup *jup)
 	struct cell *c;
 	int error;
 
+	if (!audit_allows(k->a->g)) {
+		refuse(jup, JUP_SHELL, q->type, q->label, "the audit file cannot be written");
+		request_free(q);
+		return;
+	}
 	c = cell_new(k, &spec, &no_key, &error);
 	if (c == NULL || c->t.released) {
 		refuse(jup, JUP_SHELL, q->type, q->label, "the server has no memory for this");
 		request_free(q);
 		return;
 	}
+	if (is_execute(q))
+		audit(k->a->g, "cell", NULL, "tenant", k->a->tenant->name, "box", k->a->id, NULL);
 	c->stops = is_execute(q) && q->stop_on_error;
 	for (struct jup_client *client = jup->clients; client != NULL; client = client->next)
 		jup_follow(client, c, 0, false);
@@ -223,22 +239,25 @@ void jup_state(struct kernel *k, const char *state)
 {
 	if (k->jup == NULL)
 		return;
-	for (struct jup_client *c = k->jup->clients, *next; c != NULL; c = next) {
-		next = c->next;
-		jup_pump(c); /* first, what its cell said last */
-	}
+	pump_all(k->jup); /* first, what its cell said last */
 	jup_status(k->jup, NULL, state);
 }
 
-void jup_ended(struct kernel *k, struct cell *c)
+void jup_failed(struct kernel *k, struct cell *c)
+{
+	struct jup *jup = k->jup;
+
+	if (jup != NULL && c->stops && c->t.started_ms != 0 && c->t.status != TASK_OK)
+		abort_waiting(jup);
+}
+
+void jup_ended(struct kernel *k)
 {
 	struct jup *jup = k->jup;
 
 	if (jup == NULL)
 		return;
 	jup->active_ms = own_now_ms();
-	if (c->stops && c->t.status != TASK_OK)
-		abort_waiting(jup);
 	feed(jup);
 }
 
@@ -482,7 +501,10 @@ static void on_drained(void *arg)
 
 static void client_free(void *arg)
 {
-	free(arg);
+	struct jup_client *c = arg;
+
+	free(c->unsent);
+	free(c);
 }
 
 static void on_closed(void *arg)
@@ -498,6 +520,8 @@ static void on_closed(void *arg)
 			at = &(*at)->next;
 		*at = c->next;
 		jup->nclients--;
+		if (jup->nclients == 0)
+			jup_unsend(c);
 		jup->k->a->attached--;
 		abox_touch(jup->k->a);
 	}

@@ -5,6 +5,7 @@
  */
 #include "gate/jup.h"
 
+#include "base/clock.h"
 #include "base/own.h"
 
 #include <stdio.h>
@@ -55,12 +56,46 @@ void jup_put_kernel(struct json *j, const char *key, const struct kernel *k)
 	json_close(j, '}');
 }
 
+struct http_slice jup_param(const struct req *r)
+{
+	return r->param[(r->route->flags & ROUTE_IN_BOX) != 0 ? 1 : 0];
+}
+
+void jup_location(struct req *r, const char *what, const char *id)
+{
+	if ((r->route->flags & ROUTE_IN_BOX) != 0)
+		req_header(r, "Location", "/v1/boxes/%.*s/jupyter/api/%s/%s", (int)r->param[0].n,
+			   r->param[0].p, what, id);
+	else
+		req_header(r, "Location", "/api/%s/%s", what, id);
+}
+
+int jup_scope(struct req *r, struct abox **ret)
+{
+	*ret = NULL;
+	if ((r->route->flags & ROUTE_IN_BOX) == 0)
+		return 0;
+	*ret = abox_find(r, true);
+	return *ret != NULL ? 0 : -1;
+}
+
+bool jup_sees(const struct req *r, const struct abox *scope, const struct kernel *k)
+{
+	const struct abox *a = k->a;
+
+	return a->tenant == r->tenant && a->state == ABOX_READY && !k->unwanted &&
+	       (scope == NULL || scope == a);
+}
+
 struct kernel *jup_find(struct req *r)
 {
-	struct http_slice id = r->param[0];
+	struct http_slice id = jup_param(r);
 	struct kernel *k = kernel_with_uuid(r->g, r->tenant, id.p, id.n);
+	struct abox *scope;
 
-	if (k == NULL || k->unwanted || k->a->state != ABOX_READY) {
+	if (jup_scope(r, &scope) < 0)
+		return NULL;
+	if (k == NULL || !jup_sees(r, scope, k)) {
 		req_refuse(r, 404, "not_found", NULL, "Kernel does not exist: %.*s",
 			   (int)(id.n < 64 ? id.n : 64), id.p);
 		return NULL;
@@ -85,13 +120,16 @@ void jup_end(struct kernel *k, bool again)
 
 void jup_kernel_list(struct req *r)
 {
+	struct abox *scope;
 	struct json j;
 
+	if (jup_scope(r, &scope) < 0)
+		return;
 	json_init(&j);
 	json_open(&j, NULL, '[');
 	for (const struct abox *a = r->g->aboxes; a != NULL; a = a->next)
 		for (const struct kernel *k = a->kernels; k != NULL; k = k->next)
-			if (a->tenant == r->tenant && a->state == ABOX_READY && !k->unwanted)
+			if (jup_sees(r, scope, k))
 				jup_put_kernel(&j, NULL, k);
 	json_close(&j, ']');
 	req_json(r, 200, &j);
@@ -104,7 +142,7 @@ static void reply_kernel(struct req *r, int status, const struct kernel *k)
 	json_init(&j);
 	jup_put_kernel(&j, NULL, k);
 	if (status == 201)
-		req_header(r, "Location", "/api/kernels/%s", k->uuid);
+		jup_location(r, "kernels", k->uuid);
 	req_json(r, status, &j);
 }
 
@@ -158,6 +196,7 @@ struct making_kernel {
 	struct req inner;
 	struct req *outer; /* NULL: its client has gone */
 	struct gate *g;
+	jup_made_fn made;
 	struct deferred deferred;
 };
 
@@ -230,25 +269,56 @@ static void on_made(struct req *inner, int status, const void *body, size_t n)
 		return;
 	r->gone = NULL;
 	if (k != NULL)
-		reply_kernel(r, 201, k);
+		m->made(r, k);
 	else if (a != NULL)
 		req_refuse(r, 503, "no_memory", NULL, "out of memory");
 	else
 		refuse_as(r, status, body, n);
 }
 
+int jup_body(struct req *r, struct json_text *ret)
+{
+	static const struct json_text nothing = { "{}", 2 };
+	int rc = 0;
+
+	*ret = nothing;
+	if (r->body_len > 0)
+		rc = json_text_read(r->body, r->body_len, ret);
+	if (rc == 0 && json_text_kind(*ret) == 'n')
+		*ret = nothing;
+	if (rc == 0 && json_text_kind(*ret) == '{')
+		return 0;
+	req_refuse(r, 400, "invalid_json", NULL, "Invalid JSON in body of request");
+	return -1;
+}
+
+/* How many kernels a tenant has that were made here. */
+static uint64_t count_kernels(const struct req *r)
+{
+	uint64_t n = 0;
+
+	for (const struct abox *a = r->g->aboxes; a != NULL; a = a->next)
+		n += a->tenant == r->tenant && a->state != ABOX_ENDING && own_kind(a) != NULL;
+	return n;
+}
+
+static int check_limit(struct req *r)
+{
+	uint64_t max = config_u64(&r->g->config, CONF_JUPYTER_MAX_KERNELS);
+
+	if (max == 0 || count_kernels(r) < max)
+		return 0;
+	req_refuse(r, 403, "quota_exceeded", NULL,
+		   "there are %llu kernels already (jupyter_max_kernels)", (unsigned long long)max);
+	return -1;
+}
+
 /* What is asked for, for the own API. -1: answered. */
-static int put_body(struct req *r, struct json *j)
+static int put_body(struct req *r, struct json_text body, struct json *j)
 {
 	struct json_member m[] = { { .key = "name" }, { .key = "env" } };
-	struct json_text body = { "{}", 2 };
 	char name[64] = "python3";
-	int rc = r->body_len > 0 ? json_text_read(r->body, r->body_len, &body) : 0;
 
-	if (rc < 0 || (json_text_kind(body) != '{' && json_text_kind(body) != 'n')) {
-		req_refuse(r, 400, "invalid_json", NULL, "Invalid JSON in body of request");
-		return -1;
-	}
 	json_text_find(body, m, ARRAY_LEN(m));
 	if (json_text_kind(m[0].value) == '"' &&
 	    (!json_text_str(m[0].value, name, sizeof(name)) || !jup_is_spec(name))) {
@@ -261,19 +331,52 @@ static int put_body(struct req *r, struct json *j)
 	json_close(j, '}');
 	if (json_text_kind(m[1].value) == '{')
 		json_text_put(m[1].value, j, "env");
+	json_u64(j, "ttl_seconds", config_u64(&r->g->config, CONF_BOX_TTL_MAX) / US_PER_S);
+	json_u64(j, "idle_seconds", config_u64(&r->g->config, CONF_JUPYTER_CULL_IDLE) / US_PER_S);
 	json_close(j, '}');
 	json_raw(j, "", 1); /* its NUL */
 	return 0;
 }
 
-void jup_kernel_create(struct req *r)
+/* One more in a box that is there. */
+static void make_in(struct req *r, struct abox *a, jup_made_fn made)
+{
+	struct kernel *k = NULL;
+	char name[KERNEL_NAME];
+
+	for (unsigned int i = 1; i <= BOX_KERNELS_MAX && k == NULL; i++) {
+		(void)snprintf(name, sizeof(name), "jupyter-%u", i);
+		if (kernel_named(a, name, strlen(name)) == NULL)
+			k = kernel_new(a, name);
+	}
+	if (k == NULL || jup_of(k) == NULL) {
+		req_refuse(r, 403, "too_many", NULL, "a box has at most %d kernels",
+			   BOX_KERNELS_MAX);
+		return;
+	}
+	abox_touch(a);
+	kernel_turn(k);
+	made(r, k);
+}
+
+void jup_make(struct req *r, struct json_text body, jup_made_fn made)
 {
 	static const struct req_via via = { .reply = on_made };
-	struct making_kernel *m = calloc(1, sizeof(*m));
+	struct making_kernel *m;
+	struct abox *scope;
 	struct json j;
 
+	if (jup_scope(r, &scope) < 0)
+		return;
+	if (scope != NULL) {
+		make_in(r, scope, made);
+		return;
+	}
+	if (check_limit(r) < 0)
+		return;
+	m = calloc(1, sizeof(*m));
 	json_init(&j);
-	if (m == NULL || put_body(r, &j) < 0 || j.failed) {
+	if (m == NULL || put_body(r, body, &j) < 0 || j.failed) {
 		if (m == NULL || j.failed)
 			req_refuse(r, 503, "no_memory", NULL, "out of memory");
 		json_done(&j);
@@ -281,6 +384,7 @@ void jup_kernel_create(struct req *r)
 		return;
 	}
 	m->g = r->g;
+	m->made = made;
 	m->outer = r;
 	m->inner.g = r->g;
 	m->inner.tenant = r->tenant;
@@ -291,4 +395,17 @@ void jup_kernel_create(struct req *r)
 	r->work = m;
 	r->gone = outer_gone;
 	box_create(&m->inner);
+}
+
+static void on_kernel(struct req *r, struct kernel *k)
+{
+	reply_kernel(r, 201, k);
+}
+
+void jup_kernel_create(struct req *r)
+{
+	struct json_text body;
+
+	if (jup_body(r, &body) == 0)
+		jup_make(r, body, on_kernel);
 }

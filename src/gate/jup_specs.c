@@ -56,7 +56,7 @@ void jup_specs(struct req *r)
 
 void jup_spec(struct req *r)
 {
-	struct http_slice name = r->param[0];
+	struct http_slice name = jup_param(r);
 	struct json j;
 
 	for (unsigned int i = 0; i < ARRAY_LEN(names); i++) {
@@ -78,6 +78,52 @@ void jup_api(struct req *r)
 	json_init(&j);
 	json_open(&j, NULL, '{');
 	json_str(&j, "version", GLOVEBOX_VERSION);
+	json_close(&j, '}');
+	req_json(r, 200, &j);
+}
+
+/* How busy it is, as a notebook server says it. */
+void jup_status_get(struct req *r)
+{
+	uint64_t kernels = 0, connections = 0, last_ms = 0;
+	struct json j;
+
+	for (const struct abox *a = r->g->aboxes; a != NULL; a = a->next)
+		for (const struct kernel *k = a->kernels; k != NULL; k = k->next) {
+			if (a->tenant != r->tenant || a->state != ABOX_READY)
+				continue;
+			kernels++;
+			connections += k->jup != NULL ? k->jup->nclients : 0;
+			if (k->jup != NULL && k->jup->active_ms > last_ms)
+				last_ms = k->jup->active_ms;
+		}
+	json_init(&j);
+	json_open(&j, NULL, '{');
+	own_time(&j, "started", r->g->started_ms);
+	own_time(&j, "last_activity", last_ms > 0 ? last_ms : r->g->started_ms);
+	json_u64(&j, "kernels", kernels);
+	json_u64(&j, "connections", connections);
+	json_close(&j, '}');
+	req_json(r, 200, &j);
+}
+
+void jup_me(struct req *r)
+{
+	const char *name = r->tenant->name;
+	struct json j;
+
+	json_init(&j);
+	json_open(&j, NULL, '{');
+	json_open(&j, "identity", '{');
+	json_str(&j, "username", name);
+	json_str(&j, "name", name);
+	json_str(&j, "display_name", name);
+	json_str(&j, "initials", "");
+	json_null(&j, "avatar_url");
+	json_null(&j, "color");
+	json_close(&j, '}');
+	json_open(&j, "permissions", '{');
+	json_close(&j, '}');
 	json_close(&j, '}');
 	req_json(r, 200, &j);
 }

@@ -16,7 +16,10 @@
 #include <string.h>
 #include <time.h>
 
-#define SLOW_US (30 * US_PER_S)
+#define SLOW_US  (30 * US_PER_S)
+#define AGAIN_US (50 * US_PER_MS)
+
+enum { UNSENT_MAX = 65536 };
 
 void jup_goodbye(struct jup_client *c, uint16_t code, const char *why)
 {
@@ -340,14 +343,18 @@ static void tell_comm(const struct event *e)
 	free(all);
 }
 
-static void tell_gap(const struct event *e)
+/* A word of ours, between what the cell prints. */
+static void tell_note(const struct event *e, const char *what)
 {
-	static const char text[] = "{\"name\":\"stderr\",\"text\":\"\\n[output is missing here: it "
-				   "was not kept]\\n\"}";
+	char text[160];
 	struct json j;
 
+	(void)snprintf(text, sizeof(text), "\n[%s]\n", what);
 	json_init(&j);
-	json_raw(&j, text, sizeof(text) - 1);
+	json_open(&j, NULL, '{');
+	json_str(&j, "name", "stderr");
+	json_str(&j, "text", text);
+	json_close(&j, '}');
 	say(e, JUP_IOPUB, "stream", &j);
 	json_done(&j);
 }
@@ -432,9 +439,11 @@ static void tell(const struct event *e)
 		tell_reply(e);
 		break;
 	case RUN_GAP:
-		tell_gap(e);
+		tell_note(e, "output is missing here: it was not kept");
 		break;
 	case RUN_END:
+		if (e->cell->t.run.cut[0] || e->cell->t.run.cut[1] || e->cell->t.run.cut_other)
+			tell_note(e, "output is missing: there was more than this box may have");
 		if (!e->cell->replied)
 			tell_failure(e);
 		say_status(e, "idle");
@@ -476,15 +485,78 @@ static void on_slow(void *arg)
 	jup_goodbye(arg, 1013, "the client does not read");
 }
 
-static bool has_room(struct jup_client *c)
+static void on_again(void *arg)
+{
+	jup_pump(arg);
+}
+
+/* What waits to be sent to all clients of a tenant. */
+static size_t tenant_queued(const struct gate *g, const struct tenant *t)
+{
+	size_t sum = 0;
+
+	for (const struct abox *a = g->aboxes; a != NULL; a = a->next)
+		for (const struct kernel *k = a->tenant == t ? a->kernels : NULL; k != NULL;
+		     k = k->next)
+			for (const struct jup_client *c = k->jup != NULL ? k->jup->clients : NULL;
+			     c != NULL; c = c->next)
+				sum += ws_queued(c->ws);
+	return sum;
+}
+
+/* Whether n bytes more may be sent now; otherwise time runs. Who does not read is sent away; who waits because of others is
+ * looked at again. */
+static bool has_room(struct jup_client *c, size_t n)
+{
+	const struct tenant *t = c->jup != NULL ? c->jup->k->a->tenant : NULL;
+	size_t mine, all;
+
+	if (c->closing || c->closed || t == NULL)
+		return false;
+	mine = ws_queued(c->ws);
+	all = n > JUP_LARGE ? tenant_queued(c->g, t) : 0;
+	if (mine < REQ_HIGH && (all == 0 || all + n <= JUP_SEND_MAX))
+		return true;
+	if (mine >= REQ_HIGH && c->slow.place == 0)
+		(void)timer_set(&c->g->loop, &c->slow, c->g->loop.now_us + SLOW_US, on_slow, c);
+	if (mine < REQ_HIGH && c->again.place == 0)
+		(void)timer_set(&c->g->loop, &c->again, c->g->loop.now_us + AGAIN_US, on_again, c);
+	return false;
+}
+
+/* --- what did not arrive ---------------------------------------------------------------------------- */
+
+static void note(struct jup_client *c, const struct cell *cell, uint64_t seq)
 {
 	if (c->closing || c->closed)
-		return false;
-	if (ws_queued(c->ws) < REQ_HIGH)
-		return true;
-	if (c->slow.place == 0)
-		(void)timer_set(&c->g->loop, &c->slow, c->g->loop.now_us + SLOW_US, on_slow, c);
-	return false;
+		return;
+	if (ws_queued(c->ws) == 0) {
+		c->nunsent = 0;
+		return;
+	}
+	if (c->nunsent == c->cap_unsent) {
+		size_t cap = c->cap_unsent > 0 ? c->cap_unsent * 2 : 64;
+		struct jup_unsent *p =
+			cap <= UNSENT_MAX ? reallocarray(c->unsent, cap, sizeof(*p)) : NULL;
+
+		if (p == NULL)
+			return;
+		c->unsent = p;
+		c->cap_unsent = cap;
+	}
+	c->unsent[c->nunsent++] = (struct jup_unsent){ ws_written(c->ws), cell->t.job_id, seq };
+}
+
+void jup_unsend(struct jup_client *c)
+{
+	struct abox *a = c->jup->k->a;
+	uint64_t left = ws_sent(c->ws);
+
+	for (size_t i = c->nunsent; i > 0 && c->unsent[i - 1].end > left; i--)
+		for (struct task *t = a->tasks; t != NULL; t = t->next)
+			if (t->kind == &cell_kind && t->job_id == c->unsent[i - 1].job &&
+			    t->heard >= c->unsent[i - 1].seq)
+				t->heard = c->unsent[i - 1].seq - 1;
 }
 
 /* What there is of one; *n counts bytes. Whether it was read to its end. */
@@ -494,23 +566,20 @@ static bool pump(struct jup_tap *t, size_t *n)
 	struct cell *cell = run->arg; /* its task is its first member */
 	struct event e = { .tap = t, .cell = cell };
 
-	while (has_room(t->c) && *n < RUN_TURN && run_take(&t->rd, &e.told, &e.p, &e.n)) {
+	while (*n < RUN_TURN && has_room(t->c, run_next_bytes(&t->rd)) &&
+	       run_take(&t->rd, &e.told, &e.p, &e.n)) {
 		*n += e.n + 256;
 		if (cell->t.label != NULL)
 			tell(&e);
 		if (cell->t.heard < e.told.seq)
 			cell->t.heard = e.told.seq;
+		note(t->c, cell, e.told.seq);
 	}
 	if ((!run->ended && !run->lost) || t->rd.after < run->seq)
 		return false;
 	if (run->ended)
 		run->ops->told(run->arg);
 	return true;
-}
-
-static void on_again(void *arg)
-{
-	jup_pump(arg);
 }
 
 void jup_pump(struct jup_client *c)
@@ -520,7 +589,7 @@ void jup_pump(struct jup_client *c)
 	timer_clear(&c->g->loop, &c->again);
 	while (c->taps != NULL && !c->closing && pump(c->taps, &n))
 		tap_end(c->taps);
-	if (c->taps != NULL && n >= RUN_TURN && has_room(c) &&
+	if (c->taps != NULL && n >= RUN_TURN && has_room(c, 0) &&
 	    timer_soon(&c->g->loop, &c->again, on_again, c) < 0)
 		jup_goodbye(c, 1013, "out of memory");
 }

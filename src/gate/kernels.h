@@ -150,6 +150,11 @@ void cell_interrupt(struct cell *c, uint64_t grace_us);
 /* What input() returns; end: there is nothing. 0 or -errno. */
 int cell_answer(struct cell *c, const char *p, size_t n, bool end);
 
+/* --- cells_calls.c --- */
+
+/* The kernel of this name, made where there is none, if it takes one more cell. NULL: answered. */
+struct kernel *cell_kernel(struct req *r, struct abox *a, const struct field_str *name);
+
 /* --- cell_spill.c --- */
 
 struct spill;

@@ -34,6 +34,9 @@ enum route_flags {
 	ROUTE_IDEMPOTENT = 1u << 4, /* looks at Idempotency-Key */
 	ROUTE_RUN = 1u << 5, /* a run, which is answered with events or at once (202) if asked to */
 	ROUTE_WS = 1u << 3,  /* a WebSocket: anything but an upgrade is refused; ?token= is taken */
+	ROUTE_IN_BOX =
+		1u
+		<< 7, /* of a dialect: {box_id} is the first parameter, and the rest is about that box */
 	ROUTE_TOKEN = 1u << 6, /* ?token= is taken here, too */
 };
 

@@ -463,6 +463,13 @@ bool run_next(const struct run_reader *rd, struct run_told *ret)
 	return true;
 }
 
+size_t run_next_bytes(const struct run_reader *rd)
+{
+	const struct run_mark *m = find(rd->run, rd->after);
+
+	return m != NULL && rd->after < rd->run->seq ? m->n : 0;
+}
+
 bool run_take(struct run_reader *rd, struct run_told *ret, const char **p, size_t *n)
 {
 	const struct run *run = rd->run;

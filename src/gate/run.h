@@ -169,6 +169,8 @@ void run_answer(const struct run *run, struct json *j, unsigned int parts);
 void run_attach(struct run *run, struct run_reader *rd, uint64_t after,
 		void (*more)(struct run_reader *rd));
 void run_detach(struct run_reader *rd);
+/* How many bytes the next event has; 0: there is none, or a gap. */
+size_t run_next_bytes(const struct run_reader *rd);
 /* The next event where it lies: the bytes of its stream, or members of an object; of a gap there are none. */
 bool run_take(struct run_reader *rd, struct run_told *ret, const char **p, size_t *n);
 /* The next event as a JSON object behind what is in j. false: there is none for now. If j failed the place stays. */

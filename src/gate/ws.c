@@ -24,6 +24,7 @@ struct ws {
 	bool answered; /* something came since the last ping */
 	bool busy;     /* wslay is on the stack */
 	bool closing, over;
+	uint64_t written, sent; /* when it ended */
 	struct deferred deferred;
 };
 
@@ -33,6 +34,14 @@ static void ws_free(void *arg)
 
 	wslay_event_context_free(w->ctx);
 	free(w);
+}
+
+/* The connection is not ours any more. */
+static void note_end(struct ws *w)
+{
+	w->written = ws_written(w);
+	w->sent = ws_sent(w);
+	w->r = NULL;
 }
 
 /* The connection is gone, or is to go. */
@@ -45,7 +54,7 @@ static void over(struct ws *w)
 	w->over = true;
 	w->in_len = 0;
 	timer_clear(&w->g->loop, &w->ping);
-	w->r = NULL;
+	note_end(w);
 	if (r != NULL) {
 		r->gone = NULL;
 		r->take_body = NULL;
@@ -136,7 +145,7 @@ static void on_gone(struct req *r)
 {
 	struct ws *w = r->work;
 
-	w->r = NULL;
+	note_end(w);
 	over(w);
 }
 
@@ -234,6 +243,16 @@ void ws_send(struct ws *w, bool binary, const void *p, size_t n)
 		over(w);
 	else
 		push(w);
+}
+
+uint64_t ws_written(const struct ws *w)
+{
+	return w->r != NULL ? req_sent(w->r) : w->written;
+}
+
+uint64_t ws_sent(const struct ws *w)
+{
+	return w->r != NULL ? req_sent(w->r) - req_queued(w->r) : w->sent;
 }
 
 size_t ws_queued(const struct ws *w)

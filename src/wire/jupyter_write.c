@@ -121,7 +121,8 @@ static bool is_within_bounds(const struct jup_out *o)
 
 	for (size_t i = 0; i < o->nbuffers; i++)
 		n += o->buffers[i].n;
-	return o->nbuffers <= JUP_BUFFERS_MAX && n <= JUP_WRITE_MAX;
+	return o->nbuffers <= JUP_BUFFERS_MAX && o->header.n <= JUP_HEADER_MAX &&
+	       n <= JUP_WRITE_MAX;
 }
 
 int jup_write(struct json *j, enum jup_framing framing, const struct jup_out *o, bool *ret_binary)

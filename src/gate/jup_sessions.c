@@ -1,0 +1,335 @@
+// SPDX-License-Identifier: Apache-2.0
+/*
+ * Jupyter's sessions: names for kernels. A session is a pair of texts in the metadata of its kernel's box, so that it lives as
+ * long as that, and the next gate knows it: its id, and path, name, type and kernel as JSON.
+ */
+#include "gate/jup.h"
+
+#include "base/own.h"
+
+#include <stdio.h>
+#include <string.h>
+#include <sys/random.h>
+
+#define MARK "jupyter.session."
+
+enum { PATH_TEXT = 512, NAME_TEXT = 128, TYPE_TEXT = 32 };
+
+struct session_text {
+	char id[KERNEL_UUID];
+	char path[PATH_TEXT], name[NAME_TEXT], type[TYPE_TEXT];
+	struct kernel *k;
+};
+
+/* --- as texts --------------------------------------------------------------------------------------- */
+
+static void load(struct abox *a, const char *key, const char *value, struct session_text *s)
+{
+	struct json_member m[] = {
+		{ .key = "path" }, { .key = "name" }, { .key = "type" }, { .key = "kernel" }
+	};
+	struct json_text t = { value, strlen(value) };
+	char kernel[KERNEL_NAME] = "main";
+
+	*s = (struct session_text){ 0 };
+	(void)snprintf(s->id, sizeof(s->id), "%s", key + strlen(MARK));
+	json_text_find(t, m, ARRAY_LEN(m));
+	(void)json_text_str(m[0].value, s->path, sizeof(s->path));
+	(void)json_text_str(m[1].value, s->name, sizeof(s->name));
+	(void)json_text_str(m[2].value, s->type, sizeof(s->type));
+	(void)json_text_str(m[3].value, kernel, sizeof(kernel));
+	s->k = kernel_named(a, kernel, strlen(kernel));
+}
+
+/* -ENOMEM; -ENOBUFS: its box has no room for it. */
+static int save(const struct session_text *s)
+{
+	struct abox *a = s->k->a;
+	char key[64];
+	struct json j;
+	int rc;
+
+	(void)snprintf(key, sizeof(key), MARK "%s", s->id);
+	json_init(&j);
+	json_open(&j, NULL, '{');
+	json_str(&j, "path", s->path);
+	json_str(&j, "name", s->name);
+	json_str(&j, "type", s->type);
+	json_str(&j, "kernel", s->k->name);
+	json_close(&j, '}');
+	texts_remove(&a->metadata, key);
+	rc = j.failed ? -ENOMEM
+	     : a->env.n + a->metadata.n + strlen(key) + j.len + 2 > BOX_TEXTS_MAX
+		     ? -ENOBUFS
+		     : texts_add(&a->metadata, key, strlen(key), j.buf, j.len);
+	json_done(&j);
+	abox_changed(a);
+	return rc;
+}
+
+static void forget(const struct session_text *s, struct abox *a)
+{
+	char key[64];
+
+	(void)snprintf(key, sizeof(key), MARK "%s", s->id);
+	texts_remove(&a->metadata, key);
+	abox_changed(a);
+}
+
+/* The next one of a box behind *at whose kernel is there. */
+static bool next_session(struct abox *a, size_t *at, struct session_text *s)
+{
+	const char *key, *value;
+
+	while (texts_next(&a->metadata, at, &key, &value)) {
+		if (strncmp(key, MARK, strlen(MARK)) != 0)
+			continue;
+		load(a, key, value, s);
+		if (s->k != NULL && !s->k->unwanted)
+			return true;
+	}
+	return false;
+}
+
+static bool find_by(const struct req *r, const struct abox *scope, bool path, const char *text,
+		    size_t n, struct session_text *s)
+{
+	for (struct abox *a = r->g->aboxes; a != NULL; a = a->next) {
+		size_t at = 0;
+
+		while (next_session(a, &at, s)) {
+			const char *mine = path ? s->path : s->id;
+
+			if (jup_sees(r, scope, s->k) && strlen(mine) == n &&
+			    memcmp(mine, text, n) == 0)
+				return true;
+		}
+	}
+	return false;
+}
+
+static bool find(struct req *r, struct session_text *s)
+{
+	struct http_slice id = jup_param(r);
+	struct abox *scope;
+
+	if (jup_scope(r, &scope) < 0)
+		return false;
+	if (find_by(r, scope, false, id.p, id.n, s))
+		return true;
+	req_refuse(r, 404, "not_found", NULL, "Session not found: session_id='%.*s'",
+		   (int)(id.n < 64 ? id.n : 64), id.p);
+	return false;
+}
+
+/* --- answers ---------------------------------------------------------------------------------------- */
+
+static void put(struct json *j, const struct session_text *s)
+{
+	json_open(j, NULL, '{');
+	json_str(j, "id", s->id);
+	json_str(j, "path", s->path);
+	json_str(j, "name", s->name);
+	json_str(j, "type", s->type);
+	jup_put_kernel(j, "kernel", s->k);
+	json_open(j, "notebook", '{'); /* as older clients want it */
+	json_str(j, "path", s->path);
+	json_str(j, "name", s->name);
+	json_close(j, '}');
+	json_close(j, '}');
+}
+
+static void reply(struct req *r, int status, const struct session_text *s)
+{
+	struct json j;
+
+	json_init(&j);
+	put(&j, s);
+	if (status == 201)
+		jup_location(r, "sessions", s->id);
+	req_json(r, status, &j);
+}
+
+void jup_session_list(struct req *r)
+{
+	struct session_text s;
+	struct abox *scope;
+	struct json j;
+
+	if (jup_scope(r, &scope) < 0)
+		return;
+	json_init(&j);
+	json_open(&j, NULL, '[');
+	for (struct abox *a = r->g->aboxes; a != NULL; a = a->next) {
+		size_t at = 0;
+
+		while (next_session(a, &at, &s))
+			if (jup_sees(r, scope, s.k))
+				put(&j, &s);
+	}
+	json_close(&j, ']');
+	req_json(r, 200, &j);
+}
+
+void jup_session_get(struct req *r)
+{
+	struct session_text s;
+
+	if (find(r, &s))
+		reply(r, 200, &s);
+}
+
+void jup_session_delete(struct req *r)
+{
+	struct session_text s;
+
+	if (!find(r, &s))
+		return;
+	audit(r->g, "kernel_ended", r, "tenant", r->tenant->name, "box", s.k->a->id, NULL);
+	forget(&s, s.k->a);
+	jup_end(s.k, false);
+	req_reply(r, 204, NULL, "", 0);
+}
+
+/* --- POST, PATCH ------------------------------------------------------------------------------------ */
+
+static int take_text(struct req *r, struct json_text t, const char *key, char *to, size_t size)
+{
+	if (json_text_kind(t) == '\0' || json_text_kind(t) == 'n' || json_text_str(t, to, size))
+		return 0;
+	req_refuse(r, 400, "invalid_field", key, "'%s' must be a string of less than %zu bytes",
+		   key, size);
+	return -1;
+}
+
+/* Path, name and type, where the body has them. 0, or -1: answered. */
+static int take(struct req *r, struct json_text body, struct session_text *s)
+{
+	struct json_member m[] = {
+		{ .key = "path" }, { .key = "name" }, { .key = "type" }, { .key = "notebook" }
+	};
+	struct json_member old[] = { { .key = "path" }, { .key = "name" } };
+
+	json_text_find(body, m, ARRAY_LEN(m));
+	json_text_find(m[3].value, old, ARRAY_LEN(old));
+	return take_text(r, old[0].value, "notebook.path", s->path, sizeof(s->path)) < 0 ||
+			       take_text(r, old[1].value, "notebook.name", s->name,
+					 sizeof(s->name)) < 0 ||
+			       take_text(r, m[0].value, "path", s->path, sizeof(s->path)) < 0 ||
+			       take_text(r, m[1].value, "name", s->name, sizeof(s->name)) < 0 ||
+			       take_text(r, m[2].value, "type", s->type, sizeof(s->type)) < 0
+		       ? -1
+		       : 0;
+}
+
+static struct json_text kernel_of(struct json_text body)
+{
+	struct json_member m = { .key = "kernel" };
+
+	json_text_find(body, &m, 1);
+	return m.value;
+}
+
+/* The kernel that a body names by its id: NULL if it names none, or there is none (answered). */
+static struct kernel *named_kernel(struct req *r, struct json_text body, bool *answered)
+{
+	struct json_member id = { .key = "id" };
+	char uuid[KERNEL_UUID];
+	struct kernel *k;
+
+	*answered = false;
+	json_text_find(kernel_of(body), &id, 1);
+	if (json_text_kind(id.value) != '"')
+		return NULL;
+	k = json_text_str(id.value, uuid, sizeof(uuid))
+		    ? kernel_with_uuid(r->g, r->tenant, uuid, strlen(uuid))
+		    : NULL;
+	if (k == NULL || k->unwanted) {
+		*answered = true;
+		req_refuse(r, 404, "not_found", NULL, "Kernel does not exist: %.*s",
+			   (int)(id.value.n < 64 ? id.value.n : 64), id.value.p);
+	}
+	return k;
+}
+
+static void new_id(char id[KERNEL_UUID])
+{
+	uint8_t b[16] = { 0 };
+
+	(void)!getrandom(b, sizeof(b), 0);
+	(void)snprintf(id, KERNEL_UUID,
+		       "%02x%02x%02x%02x-%02x%02x-4%01x%02x-%x%01x%02x-%02x%02x%02x%02x%02x%02x",
+		       b[0], b[1], b[2], b[3], b[4], b[5], b[6] & 15u, b[7], 8u + (b[8] & 3u),
+		       b[8] >> 4, b[9], b[10], b[11], b[12], b[13], b[14], b[15]);
+}
+
+static void finish(struct req *r, int status, const struct session_text *s)
+{
+	int rc = save(s);
+
+	if (rc == -ENOBUFS)
+		req_refuse(r, 403, "quota_exceeded", NULL,
+			   "the kernel has no room for this session's texts");
+	else if (rc < 0)
+		req_refuse(r, 503, "no_memory", NULL, "out of memory");
+	else
+		reply(r, status, s);
+}
+
+/* The kernel is there. What the request wants is looked up again: nobody had to keep it. */
+static void on_made(struct req *r, struct kernel *k)
+{
+	struct session_text s = { .k = k };
+	struct json_text body;
+
+	new_id(s.id);
+	if (jup_body(r, &body) == 0 && take(r, body, &s) == 0)
+		finish(r, 201, &s);
+}
+
+void jup_session_create(struct req *r)
+{
+	struct session_text s = { 0 }, old;
+	struct json_text body, kernel;
+	struct abox *scope;
+	struct kernel *k;
+	bool answered;
+
+	if (jup_scope(r, &scope) < 0 || jup_body(r, &body) < 0 || take(r, body, &s) < 0)
+		return;
+	if (s.path[0] != '\0' && find_by(r, scope, true, s.path, strlen(s.path), &old)) {
+		reply(r, 201, &old);
+		return;
+	}
+	k = named_kernel(r, body, &answered);
+	if (answered)
+		return;
+	kernel = kernel_of(body);
+	if (k != NULL)
+		on_made(r, k);
+	else
+		jup_make(r, json_text_kind(kernel) == '{' ? kernel : (struct json_text){ "{}", 2 },
+			 on_made);
+}
+
+void jup_session_patch(struct req *r)
+{
+	struct session_text s, before;
+	struct json_text body;
+	struct kernel *k;
+	bool answered;
+
+	if (!find(r, &before))
+		return;
+	s = before;
+	if (jup_body(r, &body) < 0 || take(r, body, &s) < 0)
+		return;
+	k = named_kernel(r, body, &answered);
+	if (answered)
+		return;
+	if (k != NULL && k != before.k) {
+		forget(&before, before.k->a);
+		s.k = k;
+	}
+	finish(r, 200, &s);
+}
