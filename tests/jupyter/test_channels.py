@@ -291,14 +291,14 @@ def test_nothing_that_is_known(client):
 
 def test_questions_while_it_is_busy(client):
     """They wait for the cell; those on control do not."""
-    header, asked = client.hold("held = 1")
+    header, asked = client.hold("held_here = 1")
     check_info(client.ask("kernel_info_request", channel="control").reply)
-    waiting = client.say("complete_request", {"code": "hel", "cursor_pos": 3})
+    waiting = client.say("complete_request", {"code": "held_", "cursor_pos": 5})
     check_info(client.ask("kernel_info_request", channel="control").reply)
     assert not [m for m in client.kept if m.parent == waiting["msg_id"] and m.type.endswith("_reply")]
     client.answer(asked, "go")
     assert client.told(header).ok
-    assert "held" in client.told(waiting).check().reply["matches"]
+    assert "held_here" in client.told(waiting).check().reply["matches"]
 
 
 def test_many_requests_at_once(client):

@@ -27,7 +27,7 @@ CELLS = {
     "characters": "print('ä€𝄞', '\\x1b[31mred\\x1b[0m', 'a\\rb', end='')",
     "last results": "_, __, Out[1], In[1]",
     "plot": "import matplotlib.pyplot as plt\nplt.plot([1, 3, 2])\nplt.show()\nprint('after')",
-    "plot at the end": "fig, ax = plt.subplots(figsize=(2, 1))\nax.bar([1, 2], [3, 4]);",
+    "plot at the end": "fig, axes = plt.subplots(figsize=(2, 1))\naxes.bar([1, 2], [3, 4]);",
     "two plots": "for i in range(2):\n    plt.figure(figsize=(1 + i, 1))\n    plt.plot([i, 1])\n    plt.show()\n    print('shown', i)",
     "figure as value": "fig",
     "svg": "%config InlineBackend.figure_formats = ['svg']\nplt.plot([1]);",
@@ -75,7 +75,7 @@ CELLS = {
     "rich object": "class Rich:\n    def __repr__(self): return 'plain'\n    def _repr_html_(self): return '<u>rich</u>'\n"
                    "    def _repr_mimebundle_(self, **kw): return {'text/x-own': 'bundle'}\nRich()",
     "object with metadata": "class Meta:\n    def _repr_html_(self): return '<u>m</u>', {'isolated': True}\n    def __repr__(self): return 'meta'\nMeta()",
-    "object that displays itself": "class Own:\n    def _ipython_display_(self): print('by itself')\nOwn()",
+    "object that displays itself": "class Shows:\n    def _ipython_display_(self): print('by itself')\nShows()",
     "object that cannot be shown!": "class Bad:\n    def __repr__(self): raise ValueError('no repr')\nBad()",
     "object that is half shown": "class Half:\n    def __repr__(self): return 'half'\n    def _repr_html_(self): raise ValueError('no html')\nHalf()",
     "warning": "import warnings\nwarnings.warn('careful')",
