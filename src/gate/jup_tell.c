@@ -289,9 +289,9 @@ static void tell_reply(const struct event *e)
 	char type[JUP_TYPE_MAX + 1];
 
 	if (!is_for(e->tap->c->jup, e->tap->c, e->cell->t.label) ||
-	    !json_text_str(member(e, "type"), type, sizeof(type)) || strncmp(type, "comm_", 5) == 0)
-		if (strcmp(type, "comm_info_reply") != 0)
-			return;
+	    !json_text_str(member(e, "type"), type, sizeof(type)) ||
+	    (strncmp(type, "comm_", 5) == 0 && strcmp(type, "comm_info_reply") != 0))
+		return;
 	jup_send(e->tap->c, &(struct jup_say){ .channel = JUP_SHELL,
 					       .type = type,
 					       .label = e->cell->t.label,
