@@ -494,6 +494,19 @@ def test_iopub_is_everybodys_and_replies_are_not(kernel):
         assert [c.told(h).check().ok.value for c, h in headers] == ["100", "101", "102"]
 
 
+def test_every_reply_is_for_who_asked(kernel):
+    questions = (("kernel_info", {}, "shell"), ("comm_info", {}, "shell"), ("complete", {"code": "p", "cursor_pos": 1}, "shell"),
+                 ("inspect", {"code": "print", "cursor_pos": 1}, "shell"), ("history", {"hist_access_type": "tail", "n": 1}, "shell"),
+                 ("is_complete", {"code": "1"}, "shell"), ("no_such", {}, "shell"), ("kernel_info", {}, "control"), ("interrupt", {}, "control"))
+    with kernel.client() as one, kernel.client("text") as two:
+        for asks, other in ((one, two), (two, one)):
+            for kind, content, channel in questions:
+                told = asks.ask(f"{kind}_request", content, channel)
+                assert [m.type for m in told.replies] == [f"{kind}_reply"]
+                heard = [m for m in other.left() if m.channel != "iopub"]
+                assert not heard, heard
+
+
 def test_who_asked_is_asked(kernel):
     """input() is a question to who runs the cell."""
     with kernel.client() as one, kernel.client("text") as two:
