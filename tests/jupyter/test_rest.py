@@ -23,6 +23,18 @@ def kernel(server):
         yield kernel
 
 
+@pytest.fixture(autouse=True)
+def tidy(request):
+    """What a test that fails leaves behind is nobody else's failure."""
+    yield
+    for name, headers in (("server", [{}]), ("tokens", [{"Authorization": f"token {ONE}"}, {"Authorization": f"token {TWO}"}])):
+        if name in request.fixturenames:
+            server = request.getfixturevalue(name)
+            for one in headers:
+                for kernel in ids(server, one):
+                    server.call("DELETE", f"/api/kernels/{kernel}", headers=one)
+
+
 def ids(server, headers=None):
     status, answer = server.call("GET", "/api/kernels", headers=headers)
     assert status == 200, answer
@@ -245,8 +257,8 @@ def test_end(server):
     boxes = server.call("GET", "/v1/boxes")[1]["boxes"]
     kernel = Kernel(server)
     word = uuid.uuid4().hex
-    kernel.run(f"import subprocess\np = subprocess.Popen(['sleep', '1000', '{word}'], start_new_session=True)").ok
-    assert server.running(word)
+    kernel.run(f"import subprocess\np = subprocess.Popen(['bash', '-c', 'sleep 1000; : {word}'], start_new_session=True)").ok
+    until(lambda: server.running(word), "its process runs")
     status, _, data = server.request("DELETE", kernel.path)
     assert (status, data) == (204, b"")
     refusal(kernel.call("GET"), 404, kernel.id)
