@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Debian's own Jupyter servers, in gateway mode: their kernels are ours. And a client that talks to them as a browser does."""
+import contextlib
 import importlib.util
 import socket
 import subprocess
@@ -7,7 +8,7 @@ import subprocess
 import pytest
 
 from jup import Kernel, check_model
-from server import STOP_S, Server, environment, until
+from server import STOP_S, WAIT_S, Server, environment, until
 
 PYTHON = "/usr/bin/python3"
 TOKEN = "token-of-the-notebook-server-0123456789"
@@ -22,7 +23,7 @@ def free_port():
 class Host(Server):
     """`python3 -m notebook` or `python3 -m jupyter_server`, whose gateway is a server of ours. In a folder of its own."""
 
-    def __init__(self, folder, module, application, gateway, token=None):
+    def __init__(self, folder, module, application, gateway, token=None, env=None):
         super().__init__(folder)
         self.module, self.gateway = module, gateway
         self.host, self.port, self.scheme, self.path, self.ca = "127.0.0.1", free_port(), "http", None, None
@@ -32,7 +33,7 @@ class Host(Server):
                       f"--{application}.{'notebook_dir' if application == 'NotebookApp' else 'root_dir'}={self.folder}"]
         home = str(self.folder)
         self.env = {"HOME": home, "JUPYTER_CONFIG_DIR": f"{home}/config", "JUPYTER_DATA_DIR": f"{home}/data", "JUPYTER_RUNTIME_DIR": f"{home}/run",
-                    "JUPYTER_NO_CONFIG": "1", **({"JUPYTER_GATEWAY_AUTH_TOKEN": token} if token else {})}
+                    "JUPYTER_NO_CONFIG": "1", **({"JUPYTER_GATEWAY_AUTH_TOKEN": token} if token else {}), **(env or {})}
 
     def start(self):
         self.folder.mkdir(parents=True, exist_ok=True)
@@ -77,19 +78,34 @@ class HostKernel(Kernel):
         self.id = self.model["id"]
         self.path = f"/api/kernels/{self.id}"
 
+    def client(self, framing="text", **more):
+        """These servers lose what is said before they have connected to us: as browsers do, ask until they answer."""
+        client = super().client(framing, **more)
+        client.socket.settimeout(1)
+        for _ in range(WAIT_S):
+            header = client.say("kernel_info_request")
+            with contextlib.suppress(TimeoutError):
+                client.until(lambda m, header=header: m.state == "idle" and m.parent == header["msg_id"])
+                break
+        client.socket.settimeout(WAIT_S)
+        client.kept = [m for m in client.kept if m.parent_header.get("msg_type") != "kernel_info_request"]
+        return client
+
     def __exit__(self, *_):
         self.server.ask("DELETE", f"/api/sessions/{self.session['id']}")
 
 
-def hosted(module, application):
-    """(gateway, host) fixtures of a file: one of ours, and one of Debian's in front of it."""
+TENANT = "token-of-a-tenant-0123456789"
+AS_TENANT = {"Authorization": f"token {TENANT}"}
+
+
+def in_front(module, application):
+    """A fixture: in_front_of(server, NAME="value") is a Host of this kind before it, in a block, with that in its environment."""
 
     @pytest.fixture(scope="module")
-    def host(server, tmp_path_factory):
+    def in_front_of(tmp_path_factory):
         if not importlib.util.find_spec(module):
             pytest.skip(f"no module {module}: Debian's package is not installed")
-        with Host(tmp_path_factory.mktemp("host"), module, application, server, server.token) as host:
-            yield host
+        return lambda server, **env: Host(tmp_path_factory.mktemp("host"), module, application, server, TENANT, env)
 
-    return host
-
+    return in_front_of

@@ -16,6 +16,7 @@ import json
 import os
 import re
 import struct
+import time
 import uuid
 
 from server import WAIT_S, until
@@ -128,10 +129,13 @@ class WebSocket:
         return first & 15, bool(first & 0x80), self.take(head + n)[head:]
 
     def receive(self):
-        """(opcode, payload) of the next message."""
+        """(opcode, payload) of the next message; pings do not make the time longer in which it must come."""
         kind, parts = None, []
+        deadline = time.monotonic() + (self.socket.gettimeout() or WAIT_S)
         while True:
             opcode, last, payload = self.frame()
+            if time.monotonic() > deadline:
+                raise TimeoutError("no message came, only pings")
             if opcode == PING:
                 self.send(PONG, payload)
             elif opcode == PONG:

@@ -70,6 +70,7 @@ class Client(jupyter_client.KernelClient):
 @pytest.fixture(scope="module", params=["text", "v1"])
 def wire(request, server):
     with Kernel(server) as kernel, kernel.client(request.param) as wire:
+        wire.run("first = 1").ok
         yield wire
 
 

@@ -1,12 +1,18 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What must work through a Jupyter server in gateway mode, whichever it is. A file that imports these has `server` and `host`."""
-import contextlib
-
+"""What must work through a Jupyter server in gateway mode, whichever it is. A file that imports these says which: `in_front_of`."""
 import pytest
 
-from hosts import HostKernel
-from jup import Closed, shown
-from server import until
+from hosts import AS_TENANT, TENANT, HostKernel
+from jup import shown
+from server import WARM, serve, shared, until  # noqa: F401
+
+server = shared(tokens={"them": TENANT}, **WARM)
+
+
+@pytest.fixture(scope="module")
+def host(server, in_front_of):
+    with in_front_of(server) as host:
+        yield host
 
 
 @pytest.fixture
@@ -17,13 +23,13 @@ def kernel(host):
 
 def ours(server):
     """Ids of our kernels."""
-    return {model["id"] for model in server.call("GET", "/api/kernels", headers=server.as_tenant)[1]}
+    return {model["id"] for model in server.call("GET", "/api/kernels", headers=AS_TENANT)[1]}
 
 
 def test_specs(server, host):
     status, theirs = host.ask("GET", "/api/kernelspecs")
     assert status == 200 and theirs["default"] == "python3"
-    assert set(theirs["kernelspecs"]) == set(server.call("GET", "/api/kernelspecs", headers=server.as_tenant)[1]["kernelspecs"])
+    assert set(theirs["kernelspecs"]) == set(server.call("GET", "/api/kernelspecs", headers=AS_TENANT)[1]["kernelspecs"])
     assert theirs["kernelspecs"]["python3"]["spec"]["language"] == "python"
 
 
@@ -52,6 +58,13 @@ def test_cells(kernel):
 def test_it_is_in_a_box(kernel):
     with kernel.client("text") as client:
         assert client.value("import os; os.getuid(), os.getcwd()") == "(65532, '/workspace')"
+
+
+def test_its_environment_is_its_own(server, in_front_of):
+    """Some of them send all of it: it may be large, and means nothing in a box. KERNEL_* does."""
+    with in_front_of(server, LS_COLORS="x" * 5000, KERNEL_A="b", LANG="xx_XX.UTF-8") as host, HostKernel(host) as kernel, kernel.client() as client:
+        seen = eval(client.value("import os; dict(os.environ)"))
+        assert seen["KERNEL_A"] == "b" and seen["HOME"] == "/home/box" and "LS_COLORS" not in seen and str(host.folder) not in seen["PATH"]
 
 
 def test_input(kernel):
@@ -103,18 +116,16 @@ def test_a_browser_that_comes_back(kernel):
         assert client.told(header).replies[0].content["status"] == "ok"
 
 
-def test_the_gate_is_killed(server, kernel):
+def test_the_gate_is_killed(serve, in_front_of):
     """They connect again by themselves; the cell goes on, and what is shown at its end is right."""
-    with kernel.client("text") as client:
+    server = serve(tokens={"them": TENANT}, **WARM)
+    with in_front_of(server) as host, HostKernel(host) as kernel, kernel.client("text") as client:
         client.run("kept = 5").ok
         header = client.begin("import time\nfor i in range(300):\n    print(i, flush=True)\n    time.sleep(0.01)\n6 * 7")
         before = [m for m in client.kept if m.parent == header["msg_id"]]
         client.kept = []
         server.next_gate(server.kill_gate())
         told = client.told(header)
-        want = "".join(f"{i}\n" for i in range(300))
         (kind, text), _ = shown([*before, *told.all])
-        assert kind == "stdout" and text.removeprefix("up\n") == want
+        assert kind == "stdout" and text.removeprefix("up\n") == "".join(f"{i}\n" for i in range(300))
         assert told.ok.value == "42" and client.run("kept").ok.value == "5"
-        with contextlib.suppress(Closed):
-            client.leave()
