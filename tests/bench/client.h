@@ -45,5 +45,6 @@ void print_text(const char *text);
 void print_list(const char *name, const uint64_t *v, size_t n);
 
 /* Verbs; the arguments follow the verb. See load.c. */
+int do_paced(char **arg);
 int do_sessions(char **arg);
 int do_socket(char **arg);

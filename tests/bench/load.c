@@ -3,6 +3,7 @@
  * The client of the benchmark, in C so that it is not what is measured. Compiled by the harness when it runs.
  *
  *   load rate PORT REQUEST EXPECT CONNECTIONS SLICE_MS SLICES   one request over and over, keep-alive
+ *   load paced PORT REQUEST EXPECT EVERY_US COUNT               one request every so often, keep-alive
  *   load sessions PORT CREATE CELL EXPECT TOTAL AT_ONCE END     new sessions, each to its first result
  *   load socket PORT PATH MESSAGE END EXPECT MS                 a message over and over, on one WebSocket
  *   load up PORT FILE                                           a file to POST /v1/files, by sendfile
@@ -381,6 +382,8 @@ int main(int argc, char **argv)
 	(void)signal(SIGPIPE, SIG_IGN);
 	if (strcmp(verb, "rate") == 0 && argc == 8)
 		return do_rate(argv + 2);
+	if (strcmp(verb, "paced") == 0 && argc == 7)
+		return do_paced(argv + 2);
 	if (strcmp(verb, "sessions") == 0 && argc == 9)
 		return do_sessions(argv + 2);
 	if (strcmp(verb, "socket") == 0 && argc == 8)
@@ -393,5 +396,6 @@ int main(int argc, char **argv)
 		return do_flood(argv + 2);
 	if (strcmp(verb, "answer") == 0 && argc == 2)
 		return do_answer();
-	die("load rate | sessions | socket | up | down | flood | answer: see the top of load.c");
+	die("load rate | paced | sessions | socket | up | down | flood | answer: see the top of "
+	    "load.c");
 }

@@ -14,7 +14,7 @@ import pytest
 HERE = pathlib.Path(__file__).resolve().parent
 sys.path.insert(0, str(HERE))
 
-from harness import cases, kinds, launch, main, peers, promises, report, server, session_kinds, stats  # noqa: E402
+from harness import cases, hostile, kinds, launch, main, peers, promises, report, server, session_kinds, stats  # noqa: E402
 
 pytestmark = pytest.mark.more
 
@@ -255,6 +255,10 @@ def test_client_counts_what_is_answered(ctx):
         assert 0 < len(figures["ns"]) <= figures["count"]
         figures, _ = opened.load("rate", data, "no such text", 1, 50, 1)
         assert figures["count"] == 0 and figures["failed"] > 0 and "200" in figures["error"]
+        figures, _ = opened.load("paced", data, '"status":"ok"', 500, 20)
+        assert (len(figures["ns"]), figures["failed"]) == (20, 0)
+        figures, _ = opened.load("paced", data, "no such text", 500, 3)
+        assert (figures["ns"], figures["failed"]) == ([], 3) and "200" in figures["error"]
         with pytest.raises(OSError, match="200 with 15 bytes of 16"):
             opened.load("down", "/", 16)
         assert opened.load("down", "/", 15)[0]["bytes"] == 15
@@ -279,6 +283,7 @@ def test_client_knows_a_session_from_another_answer(ctx):
 
 def test_client_refuses_bad_use(ctx):
     for words in ([], ["rate"], ["rate", "x", "/dev/null", "", "1", "1", "1"], ["flood", "1"], ["sessions", "1"],
+                  ["paced", "1", "/dev/null", "", "0", "1"],
                   ["socket", "1"]):
         with pytest.raises(OSError):
             server.load(ctx, *words)
@@ -394,6 +399,8 @@ SESSION_ROWS = [
     ("burst", "P5", ["wall of", "wall /", "one session", "p99 / p50"]),
     ("memory", "P7", ["memory per session", "of which keeper", "of which gate"]),
     ("growth", "P13", ["P1", "P2", "P3", "P4 hot cell, HTTP", "P5", "P6", "grown: P1", "grown: P6"]),
+    ("hostile", "P14", [f"{series}, {name}" for series in ("hot cell", "hot cell, no pause", "GET /health") for name in
+                        ("quiet, before", "quiet, after", *(f"beside: {act.name}" for act in hostile.ACTS))]),
 ]
 
 
@@ -441,6 +448,92 @@ def test_burst_figures():
     session_kinds.add_burst(part, {"wall_ns": 30e6, "ns": [2e6, 1e6, 3e6]}, 3)
     assert (part["wall"], part["each"], part["one"]) == ([30], [10], [1, 2, 3])
     assert part["ratio"] == [pytest.approx(2.98 / 2)]
+
+
+@needs_root
+def test_every_hostile_act_goes_on(session_run):
+    """One that ends, ends while others are measured; one that does not has processor time, but for who stands still."""
+    results, _ = session_run
+    (case,) = [case for case in results["cases"] if case["name"] == "hostile"]
+    rows = [row for row in case["rows"] if row.get("series") == "hot cell"]
+    if not rows:
+        pytest.skip("this build has no sessions")
+    assert [row["beside"] for row in rows] == [hostile.BEFORE, *(act.name for act in hostile.ACTS), hostile.AFTER]
+    for row, act in zip(rows[1:-1], hostile.ACTS):
+        assert row["limits"]["processes"] and row["runs"] > 0
+        if act.way is hostile.lasting:
+            assert row["cores"] > 0.1, row
+    assert sum(row["acts"] for row in rows[1:-1]) > 0
+
+
+def test_hostile_figures_are_those_of_both_quiet_times():
+    peer = FakePeer("glovebox serve")
+    part = {name: hostile.Point(kinds.Tally(peer, peer)) for name in (hostile.BEFORE, "act", "broken", hostile.AFTER)}
+    for name, samples in ((hostile.BEFORE, [1, 1]), ("act", [6]), (hostile.AFTER, [3, 3])):
+        part[name].tally.samples += samples
+    for name in ("act", "broken"):
+        part[name].limits, part[name].wall_ms, part[name].cpu_ms = {"cpus": 2}, 1000, 1500
+    part["broken"].tally.bad("it does not go on")
+    rows = hostile.series_rows("series", part["act"].tally, part)
+    assert [row["figure"] for row in rows] == [
+        "series, quiet, before", "series, beside: act", "series, beside: broken", "series, quiet, after",
+        "p99 / quiet: series, beside: act"]
+    assert rows[1]["times_quiet"] == {"p50": 3, "p95": 2, "p99": 2} and rows[1]["cores"] == 1.5
+    assert rows[2]["failures"] == 1 and rows[2]["times_quiet"]["p99"] is None
+    assert rows[4]["p50"] == 2 and rows[4]["unit"] == "×"
+
+
+class FakeAttack:
+    def __init__(self):
+        self.times, self.error, self.limits, self.act, self.ms = 3, None, {"cpus": 2}, hostile.ACTS[0], 0
+
+    def cpu_ms(self):
+        self.ms += 500
+        return self.ms
+
+
+def test_what_is_measured_beside_an_act():
+    peer = FakePeer("glovebox serve")
+    point, attack = hostile.Point(kinds.Tally(peer, peer)), FakeAttack()
+
+    def way():
+        attack.times += 2
+        return [1000000, 2000000], 1, "oops"
+
+    def fails():
+        raise OSError("no answer")
+
+    point.beside(attack, way)
+    assert (point.tally.samples, point.tally.failures, point.tally.errors) == ([1, 2], 1, ["oops"])
+    assert (point.acts, point.cpu_ms, point.limits) == (2, 500, {"cpus": 2})
+    point.beside(attack, fails)
+    attack.error = "it ended"
+    point.beside(attack, way)
+    assert point.tally.errors == ["oops", "no answer", "fork bomb: it ended"] and point.acts == 4
+
+
+@needs_root
+@pytest.mark.parametrize("act, error", [
+    (hostile.Act("wrong end", hostile.answered, "1 / 0", ("ok",)), "a cell ended otherwise"),
+    (hostile.Act("over too soon", hostile.lasting, "print('up')"), "it ended"),
+    (hostile.Act("never begins", hostile.lasting, "1"), "it ended"),
+])
+def test_an_act_that_does_not_go_on_is_a_failure(ctx, act, error):
+    running = server.Server(ctx, ("--session-pool-size", "0"))
+    try:
+        attack = hostile.Attack(running, act)
+        try:
+            attack.begin()
+            deadline = time.monotonic() + 20
+            while attack.error is None and time.monotonic() < deadline:
+                time.sleep(0.01)
+            assert error in (attack.error or "")
+        except OSError as e:
+            assert error in str(e)
+        finally:
+            attack.stop()
+    finally:
+        running.stop()
 
 
 @needs_root
@@ -521,6 +614,25 @@ def test_table_says_it_all():
     order = [line.split("`")[1] for line in lines if line.startswith("| `")]
     assert order == ["dear", "middle", "cheap"]
     assert any("90.0 %" in line and "what is dear" in line for line in lines)
+
+
+def test_table_of_hostile_acts():
+    results = canned()
+    row = {"peer": "glovebox serve", "status": "measured", "unit": "ms", "holds": "x", "how": "", "samples": [], "errors": [],
+           "promise": None, "series": "hot cell"}
+    quiet = {**row, **stats.summary([1]), "figure": "hot cell, quiet, before", "beside": "quiet, before", "limits": None,
+             "acts": None, "cores": None, "times_quiet": {"p50": 1, "p95": 1, "p99": 1}}
+    act = {**row, **stats.summary([3], 1), "figure": "hot cell, beside: spins", "beside": "spins", "limits": {"cpus": 2},
+           "acts": 0, "cores": 1, "times_quiet": {"p50": 3, "p95": 3, "p99": 3}}
+    ratio = {**row, **stats.summary([3]), "figure": "p99 / quiet: hot cell, beside: spins", "unit": "×",
+             "promise": {"id": "P14", "text": "≤ 2 ×", "limit": 2, "met": False}}
+    results["cases"].append({"group": "sessions", "name": "hostile", "kind": "beside", "what": "w", "skipped": None,
+                             "load_before": [0, 0, 0], "load_after": [99, 0, 0], "rows": [quiet, act, ratio]})
+    lines = report.markdown(results).splitlines()
+    assert "| hot cell, ms | quiet, before | 1.00 | 1.00 | 1.00 | 1.00 | 1.00 | 1.00 | 1 | 0 | – | – |  |" in lines
+    assert "| hot cell, ms | spins | 3.00 | 3.00 | 3.00 | 3.00 | 3.00 | 3.00 | 2 | 1 | 1.00 | 0 | **no** |" in lines
+    assert any("cpus 2" in line and "2 cores" in line for line in lines)
+    assert "Load average before 0, after 99." in lines
 
 
 def canned_with_promise():

@@ -6,7 +6,7 @@ The first peer of a row is the one the others are compared with. `promise` names
 import dataclasses
 import typing
 
-from . import kinds, server_kinds, session_kinds
+from . import hostile, kinds, server_kinds, session_kinds
 from .peers import PEERS, Work
 
 MIB = 1 << 20
@@ -106,4 +106,9 @@ CASES = [
          promise="P10"),
     Case("server", "requests", server_kinds.requests, None, ("answers without looking", "glovebox serve"),
          "small requests on 16 connections, per second", options={"connections": 16, "files": 10}, promise="P11"),
+    # The last one: the load average takes minutes to forget it.
+    Case("sessions", "hostile", hostile.beside, ASSIGN,
+         ("answers without looking", "glovebox serve, beside a hostile session"),
+         "what others notice of a hostile session: `x = 1` in a session of theirs, and `GET /health`, ms",
+         options={"acts": hostile.ACTS}, promise="P14"),
 ]

@@ -342,6 +342,7 @@ _ROWS = [
     sessions.SessionPeer("glovebox serve, session pool 8", options=(SESSIONS, "8", *MANY), needs=(SESSIONS,)),
     sessions.SessionPeer("glovebox serve, session pool 100", options=(SESSIONS, "100", *MANY), needs=(SESSIONS,)),
     sessions.SessionPeer("glovebox serve, live sessions", options=("--pool-size", "8", SESSIONS, "8", *MANY)),
+    sessions.SessionPeer("glovebox serve, beside a hostile session", fields={"way": "http"}),
     sessions.IdlePeer("glovebox serve, idle sessions", options=(SESSIONS, "8", *MANY)),
 ]
 PEERS = {peer.name: peer for peer in _ROWS}

@@ -24,6 +24,8 @@ def draw(results, folder):
             figure = steps(pyplot, rows)
         elif case["kind"] == "curve":
             figure = curves(pyplot, rows)
+        elif case["kind"] == "beside":
+            figure = bars(pyplot, [r for r in rows if r["unit"] == "×"] or rows)
         else:
             figure = bars(pyplot, rows)
         title = re.sub(r"[`*]", "", case["what"])

@@ -48,6 +48,7 @@ PROMISES = [
     Promise("P11", "GET /health",               "≥",  50000),
     Promise("P11", "GET /v1/files",             "≥",  10000),
     Promise("P13", "grown: ",                   "≤",  1.5),
+    Promise("P14", "p99 / quiet: ",             "≤",  2),
 ]
 
 

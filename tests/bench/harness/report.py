@@ -15,7 +15,7 @@ def number(value):
 
 
 WORDS = ("peer", "figure", "unit", "version", "keeps in", "step", "what", "promise", "case", "kept",
-         "id")
+         "id", "beside")
 
 
 def met_text(promise):
@@ -83,9 +83,28 @@ def plan_rows(case, texts):
               " remains of the time end to end.")
 
 
+def beside_rows(case, cores):
+    """What is measured beside each act, and how many times the quiet server's that is."""
+    rows = [r for r in case["rows"] if "beside" in r]
+    kept = {r["figure"].partition(": ")[2]: r["promise"] for r in case["rows"] if r.get("promise")}
+    limits = next((r["limits"] for r in rows if r["limits"]), {})
+    head = ["what", "beside", "p50", "p95", "p99", "p50 / quiet", "p95 / quiet", "p99 / quiet", "runs", "failures", "its cores",
+            "acts", "kept"]
+    cells = [[f"{r['series']}, ms", r["beside"], *(number(r[key]) for key in ("p50", "p95", "p99")),
+              *(number(r["times_quiet"][key]) for key in ("p50", "p95", "p99")), r["runs"], r["failures"],
+              number(r["cores"]), "–" if r["acts"] is None else r["acts"],
+              met_text(kept[r["figure"]]) if r["figure"] in kept else ""] for r in rows]
+    told = ", ".join(f"{key} {value}" for key, value in limits.items())
+    return (table(head, cells)
+            + "\n\nQuiet: before and after together. Its cores: processor time of the hostile box by that of the clock, while"
+              " others were measured; acts: how often it did it meanwhile, 0 for what does not end. Its limits are the defaults:"
+              f" {told}. A neighbour that spins takes processor time from everybody on these {cores} cores, the client of the"
+              " benchmark among them; a server that answers without looking, asked beside the same acts, tells how much.")
+
+
 def busy(case, cores):
     """Whether the load after a case is more than the case itself can explain: one worker per core and then some."""
-    return not case["skipped"] and case["load_after"][0] > cores + 1
+    return not case["skipped"] and case["kind"] != "beside" and case["load_after"][0] > cores + 1
 
 
 def load_line(case, cores):
@@ -127,8 +146,12 @@ def markdown(results, plan_text=""):
         if case["skipped"]:
             out += [f"**Skipped: {case['skipped']}**", ""]
             continue
-        out += [plan_rows(case, texts) if case["kind"] == "plan" and case["rows"][0]["p50"] is not None
-                else case_rows(case), ""]
+        if case["kind"] == "plan" and case["rows"][0]["p50"] is not None:
+            out += [plan_rows(case, texts), ""]
+        elif case["kind"] == "beside" and any("beside" in row for row in case["rows"]):
+            out += [beside_rows(case, results["machine"]["cores"]), ""]
+        else:
+            out += [case_rows(case), ""]
         out += [load_line(case, results["machine"]["cores"]), ""]
         failed = {row["peer"]: row["errors"] for row in case["rows"] if row["errors"]}
         out += [f"- {peer} failed with: {'; '.join(errors)}" for peer, errors in failed.items()]

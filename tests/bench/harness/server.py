@@ -642,6 +642,7 @@ class OpenedAnswers:
         return small_requests(self.ctx, self.port, milliseconds)
 
     def close(self):
+        self.process.terminate()  # launchers that were forked later hold copies of its pipe
         self.process.stdin.close()
         self.process.stdout.close()
         self.process.wait(STOP_S)
