@@ -98,8 +98,8 @@ def beside_rows(case, cores):
     return (table(head, cells)
             + "\n\nQuiet: before and after together. Its cores: processor time of the hostile box by that of the clock, while"
               " others were measured; acts: how often it did it meanwhile, 0 for what does not end. Its limits are the defaults:"
-              f" {told}. A neighbour that spins takes processor time from everybody on these {cores} cores, the client of the"
-              " benchmark among them; a server that answers without looking, asked beside the same acts, tells how much.")
+              f" {told}. A neighbour that spins takes processor time from everybody on these {cores} cores: a server that"
+              " answers without looking, asked beside the same acts, tells how much.")
 
 
 def busy(case, cores):
