@@ -37,15 +37,15 @@ char *buf_reserve(struct buf *b, size_t n)
 		cap = FIRST;
 	while (cap - len < n)
 		cap *= 2;
-	p = malloc(cap);
+	if (b->at > 0) {
+		(void)memmove(b->p, b->p + b->at, len);
+		b->at = 0;
+		b->end = len;
+	}
+	p = realloc(b->p, cap); /* of a large one the kernel moves pages, and nobody copies */
 	if (p == NULL)
 		return NULL;
-	if (len > 0)
-		(void)memcpy(p, b->p + b->at, len);
-	free(b->p);
 	b->p = p;
-	b->at = 0;
-	b->end = len;
 	b->cap = cap;
 	return b->p + b->end;
 }
