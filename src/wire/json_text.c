@@ -85,19 +85,36 @@ static bool take(struct checker *c, char what)
 	return true;
 }
 
+/* The first byte that does not stand for itself: a control character, a backslash. Eight at a time: each of these sets its highest bit in
+ * one of the differences; so may a byte behind one, which is looked at then. */
+static const char *skip_plain(const char *p, const char *end)
+{
+	const uint64_t ones = 0x0101010101010101u, high = 0x8080808080808080u;
+
+	for (; end - p >= 8; p += 8) {
+		uint64_t v, slash;
+
+		(void)memcpy(&v, p, 8);
+		slash = v ^ ones * '\\';
+		if ((((v - ones * 0x20) & ~v) | ((slash - ones) & ~slash)) & high)
+			break;
+	}
+	while (p < end && (unsigned char)*p >= 0x20 && *p != '\\')
+		p++;
+	return p;
+}
+
 static int check_string(struct checker *c)
 {
 	const char *end = take(c, '"') ? string_end(c->p, c->end) : NULL;
 
 	if (end == NULL)
 		return -EINVAL;
-	while (c->p < end) {
-		char at = *c->p++;
+	while ((c->p = skip_plain(c->p, end)) < end) {
+		char at;
 
-		if ((unsigned char)at < 0x20)
+		if (*c->p++ != '\\')
 			return -EINVAL;
-		if (at != '\\')
-			continue;
 		at = *c->p++; /* not the closing quote: that one has an even number before it */
 		if (at == 'u' ? hex4(c->p, end) < 0
 			      : memchr(escapes, at, sizeof(escapes) - 1) == NULL)

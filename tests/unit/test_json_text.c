@@ -273,6 +273,24 @@ TEST(json_text_has_long_strings)
 
 /* --- walking ------------------------------------------------------------------------------------------------- */
 
+/* Eight bytes are looked at at once: at every place of them. */
+TEST(json_text_refuses_every_stray_byte_of_a_long_string)
+{
+	char text[48];
+
+	for (size_t n = 0; n < 40; n++)
+		for (size_t at = 0; at < n; at++)
+			for (unsigned int c = 1; c < 256; c++) {
+				bool bad = c < 0x20 || c == '"' || c == '\\';
+				struct json_text t;
+
+				memset(text, 'x', sizeof(text));
+				text[0] = text[n + 1] = '"';
+				text[1 + at] = (char)c;
+				CHECK_EQ_INT(json_text_read(text, n + 2, &t), bad ? -EINVAL : 0);
+			}
+}
+
 static struct json_text read_text(const char *text)
 {
 	struct json_text t;
