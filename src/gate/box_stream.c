@@ -61,6 +61,7 @@ struct follower {
 	bool said; /* an event at least */
 	void (*left)(void *arg);
 	void *arg;
+	struct timer again;
 	struct deferred deferred;
 };
 
@@ -123,6 +124,7 @@ static void follower_end(struct follower *f)
 			s->pending--;
 			break;
 		}
+	timer_clear(&s->g->loop, &f->again);
 	run_detach(&f->rd);
 	loop_defer(&s->g->loop, &f->deferred, follower_free, f);
 }
@@ -176,13 +178,17 @@ static void send_done(struct stream *s, const char *ref)
 	send_with_ref(s, ref, NULL, done, sizeof(done) - 1);
 }
 
+static void on_again(void *arg);
+
 static void pump(struct follower *f)
 {
 	struct stream *s = f->s;
 	struct run *run = f->rd.run;
 	struct run_told told;
 	struct json j;
+	size_t n = 0;
 
+	timer_clear(&s->g->loop, &f->again);
 	json_init(&j);
 	while (has_room(s) && run_read(&f->rd, &j, &told)) {
 		if (j.failed) { /* it must not be missing */
@@ -191,8 +197,11 @@ static void pump(struct follower *f)
 		}
 		f->said = true;
 		send_with_ref(s, f->ref, run_event_str(told.event), j.buf, j.len);
+		n += j.len;
 		json_done(&j);
 		json_init(&j);
+		if (n >= RUN_TURN && timer_soon(&s->g->loop, &f->again, on_again, f) == 0)
+			break;
 	}
 	json_done(&j);
 	if (s->closing || s->closed || (!run->ended && !run->lost) || f->rd.after < run->seq)
@@ -204,6 +213,11 @@ static void pump(struct follower *f)
 		call_refuse(s, f->ref, "not_found", NULL, "it has ended, and is not held any more");
 	else if (!f->said) /* who asks is behind the last one: there are none any more */
 		send_done(s, f->ref);
+}
+
+static void on_again(void *arg)
+{
+	pump(arg);
 }
 
 static void on_more(struct run_reader *rd)

@@ -248,7 +248,7 @@ static void put_members(const struct output *o, size_t i, const struct rename *r
 		if (value.p == NULL)
 			continue;
 		json_value(o->j, renames[k].to);
-		json_raw(o->j, value.p, value.n);
+		run_put_value(o->run, o->j, value.p, value.n);
 	}
 }
 

@@ -133,6 +133,11 @@ void timer_clear(struct loop *l, struct timer *t)
 	sift_down(l, last->place);
 }
 
+int timer_soon(struct loop *l, struct timer *t, void (*fn)(void *arg), void *arg)
+{
+	return timer_set(l, t, l->now_us + 1, fn, arg); /* later than this turn */
+}
+
 static void run_timers(struct loop *l)
 {
 	while (l->ntimers > 0 && l->heap[1]->at_us <= l->now_us) {

@@ -57,6 +57,8 @@ void loop_unwatch(struct loop *l, struct watch *w);
 /* Set or move a timer. It is off when its function is called. 0 or -ENOMEM. */
 int timer_set(struct loop *l, struct timer *t, uint64_t at_us, void (*fn)(void *arg), void *arg);
 void timer_clear(struct loop *l, struct timer *t);
+/* In the next turn, behind what has come meanwhile: for whoever has more to do than is good for others. */
+int timer_soon(struct loop *l, struct timer *t, void (*fn)(void *arg), void *arg);
 
 /* Call fn at the end of this turn. d belongs to the loop until then. */
 void loop_defer(struct loop *l, struct deferred *d, void (*fn)(void *arg), void *arg);

@@ -271,20 +271,26 @@ void run_forget(struct run *run)
 
 /* --- answers ---------------------------------------------------------------------------------------- */
 
-/* Bytes as the client wants them: text, or base64. */
-static void put_bytes(struct json *j, const char *key, bool base64, const void *p, size_t n)
+void run_put_value(const struct run *run, struct json *j, const char *p, size_t n)
+{
+	if (!run_leave_out(run, j, RUN_OF_OTHER, (size_t)(p - buf_head(&run->other)), n))
+		json_raw(j, p, n);
+}
+
+/* Bytes as the client wants them, between quotes: text, or base64. */
+static void put_bytes(struct json *j, bool base64, const void *p, size_t n)
 {
 	char *text;
 
 	if (!base64) {
-		json_bytes(j, key, p, n);
+		json_chars(j, p, n);
 		return;
 	}
 	text = malloc(BASE64_TEXT_LEN(n) + 1);
 	if (text == NULL)
 		j->failed = true;
 	else
-		json_bytes(j, key, text, base64_encode(p, n, text));
+		json_raw(j, text, base64_encode(p, n, text));
 	free(text);
 }
 
@@ -300,7 +306,11 @@ const char *run_mark_bytes(const struct run *run, const struct run_mark *m)
 void run_put_text(const struct run *run, struct json *j, const char *key, unsigned int stream,
 		  size_t at, size_t n)
 {
-	put_bytes(j, key, run->base64, n > 0 ? buf_head(&run->out[stream - 1]) + at : "", n);
+	json_value(j, key);
+	json_raw(j, "\"", 1);
+	if (n > 0 && !run_leave_out(run, j, stream == 1 ? RUN_OF_STDOUT : RUN_OF_STDERR, at, n))
+		put_bytes(j, run->base64, buf_head(&run->out[stream - 1]) + at, n);
+	json_raw(j, "\"", 1);
 }
 
 static void put_out(struct json *j, const char *key, const struct run *run, unsigned int stream)
@@ -421,10 +431,10 @@ static void put_event(struct json *j, const struct run *run, const struct run_ma
 {
 	open_event(j, run, m->seq, m->t_ms);
 	if (m->event == RUN_STDOUT || m->event == RUN_STDERR) {
-		put_bytes(j, "data", run->base64, run_mark_bytes(run, m), m->n);
+		run_put_text(run, j, "data", m->event == RUN_STDOUT ? 1 : 2, m->at, m->n);
 	} else if (m->n > 0) {
 		json_raw(j, ",", 1);
-		json_raw(j, run_mark_bytes(run, m), m->n);
+		run_put_value(run, j, run_mark_bytes(run, m), m->n);
 	}
 	json_close(j, '}');
 }
@@ -438,7 +448,7 @@ static void put_gap(struct json *j, const struct run *run, uint64_t from, uint64
 	json_close(j, '}');
 }
 
-bool run_read(struct run_reader *rd, struct json *j, struct run_told *ret)
+bool run_next(const struct run_reader *rd, struct run_told *ret)
 {
 	const struct run *run = rd->run;
 	const struct run_mark *m = find(run, rd->after);
@@ -446,13 +456,24 @@ bool run_read(struct run_reader *rd, struct json *j, struct run_told *ret)
 
 	if (rd->after >= run->seq)
 		return false;
-	if (m == NULL || next > rd->after + 1) {
+	if (m == NULL || next > rd->after + 1)
 		*ret = (struct run_told){ RUN_GAP, next - 1 };
-		put_gap(j, run, rd->after + 1, next - 1, m != NULL ? m->t_ms : 0);
-	} else {
+	else
 		*ret = (struct run_told){ (enum run_event)m->event, m->seq };
+	return true;
+}
+
+bool run_read(struct run_reader *rd, struct json *j, struct run_told *ret)
+{
+	const struct run *run = rd->run;
+	const struct run_mark *m = find(run, rd->after);
+
+	if (!run_next(rd, ret))
+		return false;
+	if (ret->event == RUN_GAP)
+		put_gap(j, run, rd->after + 1, ret->seq, m != NULL ? m->t_ms : 0);
+	else
 		put_event(j, run, m);
-	}
 	if (!j->failed)
 		rd->after = ret->seq;
 	return true;

@@ -101,6 +101,7 @@ struct run {
 	uint64_t known_frame, known_seq; /* where the log of another gate was, at some moment */
 	uint64_t began_us;               /* t_ms count from here */
 	struct run_reader *readers;
+	struct run_pieces *pieces; /* what is written now is told in pieces; else NULL */
 	bool telling, dead;
 	struct deferred tell, last;
 	void (*gone)(void *arg);
@@ -150,6 +151,8 @@ size_t run_bytes(const struct run *run);
 
 /* The bytes of a mark that is held: of its stream, or the members of an object. */
 const char *run_mark_bytes(const struct run *run, const struct run_mark *m);
+/* A value of an event, as it stands in the log. */
+void run_put_value(const struct run *run, struct json *j, const char *p, size_t n);
 /* Bytes of a stream, 1 or 2, as the client wants them: text, or base64. */
 void run_put_text(const struct run *run, struct json *j, const char *key, unsigned int stream,
 		  size_t at, size_t n);
@@ -168,6 +171,39 @@ void run_attach(struct run *run, struct run_reader *rd, uint64_t after,
 void run_detach(struct run_reader *rd);
 /* The next event as a JSON object behind what is in j. false: there is none for now. If j failed the place stays. */
 bool run_read(struct run_reader *rd, struct json *j, struct run_told *ret);
+
+/* What run_read() would read next. */
+bool run_next(const struct run_reader *rd, struct run_told *ret);
+
+/* --- run_pieces.c --- */
+
+enum { RUN_TURN = 128 * 1024 }; /* so many bytes are told in one turn, then others are heard */
+
+enum run_source { RUN_OF_STDOUT, RUN_OF_STDERR, RUN_OF_OTHER };
+
+/* What of the log is missing in a text, and where. */
+struct run_hole {
+	size_t at, from, n;
+	enum run_source of;
+};
+
+/* A text with holes, and how much of it was told. */
+struct run_pieces {
+	struct json j;
+	struct run_hole *holes;
+	unsigned int nholes, cap, hole;
+	size_t at, filled;
+};
+
+/* Whether an answer with all its output is to be told in pieces. Until it is, a reader stays attached. */
+bool run_is_long(const struct run *run);
+/* What is long is left out of j, if it is written in pieces; true: it was, or j failed. */
+bool run_leave_out(const struct run *run, struct json *j, enum run_source of, size_t from,
+		   size_t n);
+/* The next piece, behind what is in `to`. false: it was the last one. */
+bool run_pieces_next(const struct run *run, struct run_pieces *p, struct json *to);
+/* It can be used again. */
+void run_pieces_done(struct run_pieces *p);
 
 /* --- run_events.c --- */
 

@@ -6,6 +6,7 @@
 #include "gate/gate.h"
 #include "gate/run.h"
 
+#include <errno.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -15,6 +16,9 @@ struct sse {
 	struct run_reader rd;
 	struct gate *g;
 	struct req *r;
+	struct run_pieces pieces; /* of the event that is being told */
+	bool telling;
+	struct timer again;
 	struct timer comment; /* so that nobody on the way takes silence for the end */
 	void (*left)(void *arg);
 	void *arg;
@@ -29,6 +33,8 @@ static void sse_free(void *arg)
 static void sse_end(struct sse *s)
 {
 	timer_clear(&s->g->loop, &s->comment);
+	timer_clear(&s->g->loop, &s->again);
+	run_pieces_done(&s->pieces);
 	run_detach(&s->rd);
 	loop_defer(&s->g->loop, &s->deferred, sse_free, s);
 }
@@ -47,62 +53,86 @@ static void on_comment(void *arg)
 	struct sse *s = arg;
 
 	(void)timer_set(&s->g->loop, &s->comment, s->g->loop.now_us + COMMENT_US, on_comment, s);
-	if (req_queued(s->r) == 0)
+	if (req_queued(s->r) == 0 && !s->telling)
 		(void)req_write(s->r, ": still there\n\n", 15);
 }
 
-/* Whether there was an event, and the connection lives. */
-static bool send_next(struct sse *s)
+/* Whether there is an event to tell; its first line is in j then. */
+static bool begin_event(struct sse *s, struct json *j)
 {
-	struct req *r = s->r;
+	struct run *run = s->rd.run;
 	struct run_told told;
 	char head[64];
-	struct json j, whole;
-	bool failed;
 	int n;
 
-	json_init(&j);
-	if (!run_read(&s->rd, &j, &told)) {
-		json_done(&j);
+	if (!run_next(&s->rd, &told))
 		return false;
-	}
 	n = snprintf(head, sizeof(head),
 		     "id: %llu\nevent: %s\ndata: ", (unsigned long long)told.seq,
 		     run_event_str(told.event));
-	json_init(&whole); /* in one piece: one chunk on the wire */
-	json_raw(&whole, head, (size_t)n);
-	json_raw(&whole, j.buf, j.len);
-	json_raw(&whole, "\n\n", 2);
-	failed = j.failed || whole.failed;
-	if (!failed && req_write(r, whole.buf, whole.len) < 0) { /* gone() comes */
-		s->rd.after = told.seq - 1;
-		json_done(&j);
-		json_done(&whole);
-		return false;
-	}
-	json_done(&j);
-	json_done(&whole);
-	if (failed) { /* it must not be missing: the client has to come again */
-		on_gone(r);
-		req_abort(r);
-	}
-	return !failed;
+	json_raw(j, head, (size_t)n);
+	run->pieces = &s->pieces;
+	(void)run_read(&s->rd, &s->pieces.j, &told);
+	run->pieces = NULL;
+	j->failed = j->failed || s->pieces.j.failed;
+	s->telling = true;
+	return true;
 }
+
+/* As much as is good for others; many small events are one write. */
+static void collect(struct sse *s, struct json *j)
+{
+	while (j->len < RUN_TURN && !j->failed && (s->telling || begin_event(s, j))) {
+		s->telling = run_pieces_next(s->rd.run, &s->pieces, j);
+		if (s->telling)
+			continue;
+		json_raw(j, "\n\n", 2);
+		run_pieces_done(&s->pieces);
+	}
+}
+
+static bool has_all(const struct sse *s)
+{
+	return !s->telling && s->rd.after >= s->rd.run->seq;
+}
+
+static void on_again(void *arg);
 
 static void send_all(struct sse *s)
 {
 	struct req *r = s->r;
-	struct run *run;
+	struct run *run = s->rd.run;
+	struct json j;
+	int rc = 0;
 
-	while (req_queued(r) < REQ_HIGH && send_next(s))
-		;
-	run = s->rd.run;
-	if (run == NULL || (!run->ended && !run->lost) || s->rd.after < run->seq)
+	timer_clear(&s->g->loop, &s->again);
+	if (req_queued(r) >= REQ_HIGH)
+		return; /* drained() comes */
+	json_init(&j);
+	collect(s, &j);
+	if (j.failed)
+		rc = -ENOMEM;
+	else if (j.len > 0)
+		rc = req_write(r, j.buf, j.len);
+	json_done(&j);
+	if (rc == 0 && !has_all(s) && req_queued(r) < REQ_HIGH)
+		rc = timer_soon(&s->g->loop, &s->again, on_again, s);
+	if (rc == -ENOMEM) { /* it must not be missing: the client has to come again */
+		on_gone(r);
+		req_abort(r);
 		return;
+	}
+	if (rc < 0 || !has_all(s) || (!run->ended && !run->lost))
+		return; /* after a failure gone() comes */
 	if (run->ended && run->ops->told != NULL)
 		run->ops->told(run->arg);
 	sse_end(s);
 	req_end(r);
+}
+
+static void on_again(void *arg)
+{
+	send_all(arg);
 }
 
 static void on_more(struct run_reader *rd)

@@ -1,11 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
 """Corners of cells and kernels: ends that cross each other, records, spills, floods, clients that do not read."""
+import base64
 import json
 import threading
 
 import pytest
 
-from cells import NO_POOL, Session, kill, shown, value
+from cells import NO_POOL, Session, check_events, kill, shown, text, value
 from server import needs_root, serve, until  # noqa: F401
 from test_box_stream import Link
 
@@ -54,6 +55,100 @@ def test_a_kernel_is_restarted_and_then_deleted(server, box):
     gate = server.pid_of("gate")
     assert box.value("'x' in globals()") == "False"
     assert server.pid_of("gate") == gate
+
+
+# --- answers that are told in pieces --------------------------------------------------------------------------
+
+BYTES = bytes(range(256)) * 4096
+SAYS_ALL = ("import os, sys\nb = bytes(range(256)) * 4096\nos.write(1, b)\nos.write(2, b[1:])\n"
+            "display({'text/plain': 'd' * 200000}, raw=True)\n'r' * 300000")
+
+
+def posted(box, code, version=b"1.1", **fields):
+    data = head("POST", f"{box.path}/cells", json.dumps({"code": code, **fields}).encode())
+    return data.replace(b"HTTP/1.1", b"HTTP/" + version)
+
+
+def check_long(r):
+    assert (r["stdout"], r["stderr"]) == (BYTES.decode(errors="replace"), BYTES[1:].decode(errors="replace"))
+    assert shown(r) == ["d" * 200000] and value(r) == repr("r" * 300000) and not any(r["truncated"].values())
+
+
+def test_a_long_answer_is_whole(box):
+    r = box.ok(SAYS_ALL)
+    check_long(r)
+    check_long(box.look(r["id"], 0))
+    assert box.look(r["id"], 0, "&outputs=1")["outputs"][0]["output_type"] == "stream"
+
+
+def test_a_long_answer_in_base64(box):
+    r = box.ok(SAYS_ALL, output_encoding="base64")
+    assert (base64.b64decode(r["stdout"]), base64.b64decode(r["stderr"])) == (BYTES, BYTES[1:])
+
+
+def test_a_long_answer_is_the_same_for_every_client(server, box):
+    for version in (b"1.0", b"1.1"):
+        with server.wire() as wire:
+            wire.send(posted(box, SAYS_ALL, version))
+            answer = wire.response()
+            assert answer.status == 200 and answer.get("content-length") is None
+            check_long(json.loads(answer.body))
+    command = {"shell": "head -c 1000000 /dev/zero; head -c 500000 /dev/zero >&2"}
+    status, r = server.call("POST", f"{box.path}/commands", command)
+    assert (status, r["stdout"], r["stderr"]) == (200, "\0" * 1000000, "\0" * 500000)
+
+
+def test_a_head_of_a_long_answer_has_no_body(server, box):
+    cell = box.ok(SAYS_ALL)["id"]
+    with server.wire() as wire:
+        wire.send(head("HEAD", f"{box.path}/cells/{cell}") + head("GET", "/health"))
+        assert wire.response(has_body=False).status == 200
+        assert wire.response().status == 200
+
+
+def test_a_request_behind_a_long_answer(server, box):
+    assert pipelined(server, posted(box, SAYS_ALL), head("GET", "/health"), posted(box, "1"), head("DELETE", box.path)) == [200, 200, 200, 204]
+
+
+def test_a_long_answer_outlives_its_box(server):
+    """Its client has had the beginning of it; more than fits into the connection is to come."""
+    box = Session(server)
+    with server.wire() as wire:
+        wire.send(posted(box, "import os\nfor _ in range(12 << 4): os.write(1, bytes(65536))"))
+        assert wire.line().split()[1] == b"200"
+        assert box.delete()[0] == 204
+        while wire.line():
+            pass
+        r = json.loads(wire.chunks())
+    assert r["status"] == "ok" and r["stdout"] == "\0" * (12 * MIB)
+
+
+def test_a_client_leaves_a_long_answer(server, box):
+    gate = server.pid_of("gate")
+    for restart in (False, True):
+        with server.wire() as wire:
+            wire.send(posted(box, "import os\nfor _ in range(12 << 4): os.write(1, bytes(65536))"))
+            wire.line()
+            assert not restart or box.restart()[0] == 204
+    assert box.value("6 * 7") == "42" and server.pid_of("gate") == gate
+
+
+def both(box, code):
+    """Its events: as they come, and when all are there."""
+    yield box.streamed(code)
+    yield box.events(box.ok(code)["id"])
+
+
+def test_many_events_are_whole(box):
+    for found in both(box, "for i in range(30000): print(i)"):
+        check_events(found)
+        assert text(found) == "".join(f"{i}\n" for i in range(30000))
+
+
+def test_long_events_are_whole(box):
+    for found in both(box, "for i in range(5): display({'text/plain': str(i) * 3000000}, raw=True)"):
+        check_events(found)
+        assert [e.data["data"]["text/plain"] for e in found if e.name == "display"] == [str(i) * 3000000 for i in range(5)]
 
 
 # --- cells that must not wait for ever -----------------------------------------------------------------------

@@ -428,3 +428,180 @@ TEST(run_has_other_events)
 	run_detach(&a.rd);
 	done();
 }
+
+/* --- in pieces ------------------------------------------------------------------------------------------ */
+
+static char noise[300000];
+
+/* Characters of every length, bytes that are none, and such as JSON has six of. */
+static void make_noise(unsigned int seed)
+{
+	static const char *const some[] = { "a",
+					    "\"",
+					    "\\",
+					    "\n",
+					    "\xc3\xa4",
+					    "\xe2\x82\xac",
+					    "\xf0\x9f\x98\x80",
+					    "\xff",
+					    "\xe2\x82",
+					    "\xf0\x9f",
+					    "\x7f",
+					    "plain text" };
+	size_t n = 0;
+
+	while (n < sizeof(noise) - 16) {
+		seed = seed * 1103515245u + 12345u;
+		for (const char *s = some[(seed >> 16) % ARRAY_LEN(some)]; *s != '\0'; s++)
+			noise[n++] = *s;
+	}
+	memset(noise + n, 0, sizeof(noise) - n);
+}
+
+/* All pieces of a text that is being told, joined; none is so long that others would notice. */
+static char *join(struct run_pieces *p, size_t *ret_n)
+{
+	struct json all_of_it;
+	bool more = true;
+
+	json_init(&all_of_it);
+	while (more) {
+		size_t before = all_of_it.len;
+
+		more = run_pieces_next(&run, p, &all_of_it);
+		CHECK(all_of_it.len > before && all_of_it.len - before <= 6 * 16384);
+		if (all_of_it.len < 600000 && before >= 500000)
+			run_output(&run, 0, 1, noise, 1000); /* what comes late moves the log */
+	}
+	CHECK(!all_of_it.failed);
+	run_pieces_done(p);
+	*ret_n = all_of_it.len;
+	return all_of_it.buf;
+}
+
+static void check_same(const struct json *want, struct run_pieces *p)
+{
+	size_t n;
+	char *got = join(p, &n);
+
+	CHECK(!want->failed);
+	CHECK_EQ_INT(n, want->len);
+	CHECK(memcmp(got, want->buf, n) == 0);
+	free(got);
+}
+
+static void begin_noisy(bool base64)
+{
+	begin(1 << 20);
+	run.base64 = base64;
+	make_noise(base64);
+	run_output(&run, 2, 1, noise, sizeof(noise));
+	run_output(&run, 3, 2, noise + 1, sizeof(noise) - 1);
+}
+
+TEST(run_tells_a_long_answer_in_pieces_as_in_one)
+{
+	for (unsigned int base64 = 0; base64 < 2; base64++) {
+		struct run_pieces p = { 0 };
+		struct json want;
+
+		begin_noisy(base64 != 0);
+		CHECK(run_is_long(&run));
+		json_init(&want);
+		run_answer(&run, &want, RUN_OUTPUT);
+		run.pieces = &p;
+		run_answer(&run, &p.j, RUN_OUTPUT);
+		run.pieces = NULL;
+		CHECK_EQ_INT(p.nholes, 2);
+		CHECK(p.j.len < 1000);
+		check_same(&want, &p);
+		json_done(&want);
+		done();
+	}
+}
+
+TEST(run_tells_a_long_event_in_pieces_as_in_one)
+{
+	static char members[200000] = "\"data\":\"";
+	struct run_pieces p = { 0 };
+	struct run_reader rd;
+	struct run_told told, next;
+	struct json want;
+
+	begin_noisy(false);
+	memset(members + 8, 'x', sizeof(members) - 8);
+	members[sizeof(members) - 1] = '"';
+	run_event(&run, 4, RUN_DISPLAY, members, sizeof(members));
+	follow(&a, 0);
+	rd = a.rd;
+	for (unsigned int i = 1; i <= 4; i++) {
+		uint64_t after = rd.after;
+
+		CHECK(run_next(&rd, &next));
+		json_init(&want);
+		CHECK(run_read(&rd, &want, &told));
+		CHECK(told.seq == next.seq && told.event == next.event && told.seq == i);
+		rd.after = after;
+		run.pieces = &p;
+		CHECK(run_read(&rd, &p.j, &told));
+		run.pieces = NULL;
+		CHECK_EQ_INT(p.nholes, i > 1);
+		check_same(&want, &p);
+		json_done(&want);
+	}
+	run_detach(&a.rd);
+	done();
+}
+
+TEST(run_that_is_short_is_told_in_one_piece)
+{
+	begin(1 << 20);
+	make_noise(1);
+	run_output(&run, 2, 1, noise, 1000);
+	CHECK(!run_is_long(&run));
+	run_event(&run, 3, RUN_DISPLAY, noise, 130 * 1024);
+	CHECK(run_is_long(&run));
+	done();
+}
+
+/* --- who has much to do ------------------------------------------------------------------------------------- */
+
+static struct timer busy;
+static struct watch heard;
+static unsigned int times_busy, times_heard;
+
+static void on_busy(void *arg)
+{
+	times_busy++;
+	CHECK(times_heard >= times_busy); /* somebody was, in between */
+	if (times_busy < 5)
+		CHECK_EQ_INT(timer_soon(&loop, &busy, on_busy, arg), 0);
+	else
+		loop.stop = true;
+}
+
+static void on_heard(void *arg, uint32_t events)
+{
+	(void)arg;
+	CHECK(events & EPOLLIN);
+	times_heard++;
+}
+
+TEST(loop_hears_others_before_it_goes_on)
+{
+	int fds[2];
+
+	memset(&loop, 0, sizeof(loop));
+	times_busy = times_heard = 0;
+	CHECK_EQ_INT(loop_init(&loop), 0);
+	CHECK_EQ_INT(pipe(fds), 0);
+	CHECK_EQ_INT(write(fds[1], "x", 1), 1); /* and nobody reads it: it is heard in every turn */
+	CHECK_EQ_INT(loop_watch(&loop, &heard, fds[0], EPOLLIN, on_heard, NULL), 0);
+	CHECK_EQ_INT(timer_soon(&loop, &busy, on_busy, NULL), 0);
+	loop_run(&loop);
+	CHECK_EQ_INT(times_busy, 5);
+	(void)close(fds[0]);
+	(void)close(fds[1]);
+	(void)close(loop.epoll_fd);
+	free(loop.heap);
+}
