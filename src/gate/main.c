@@ -24,6 +24,7 @@
 #include <sys/mman.h>
 #include <sys/random.h>
 #include <sys/resource.h>
+#include <sys/syscall.h>
 
 /* --- small things ------------------------------------------------------------------------------ */
 
@@ -284,6 +285,23 @@ static int say_hello(struct gate *g, struct err *e)
 	return r < 0 ? err_set(e, ERR_SYS, -r, "say hello to the keeper") : 0;
 }
 
+/* A short slice: who has one is let in sooner when it wakes, and is not given more. Kernels before 6.12 do not care. */
+static void shorten_slice(void)
+{
+	struct {
+		uint32_t size, policy;
+		uint64_t flags;
+		int32_t nice;
+		uint32_t priority;
+		uint64_t slice_ns, deadline_ns, period_ns;
+	} own;
+
+	if (syscall(SYS_sched_getattr, 0, &own, sizeof(own), 0u) < 0 || own.policy != 0)
+		return; /* it was given a class of its own */
+	own.slice_ns = 100000;
+	(void)syscall(SYS_sched_setattr, 0, &own, 0u);
+}
+
 static void raise_files(void)
 {
 	struct rlimit l;
@@ -300,6 +318,7 @@ static int start(struct gate *g, uint32_t uid, uint32_t gid, struct err *e)
 
 	(void)signal(SIGPIPE, SIG_IGN);
 	raise_files();
+	shorten_slice();
 	if (load_config(&g->config, GATE_CONFIG_FD, e) < 0)
 		return -1;
 	log_init(&g->log, GATE_LOG_FD, LOG_INFO, LOG_TEXT);

@@ -99,11 +99,13 @@ static ssize_t on_send(wslay_event_context_ptr ctx, const uint8_t *p, size_t n, 
 static void on_message(wslay_event_context_ptr ctx, const struct wslay_event_on_msg_recv_arg *m,
 		       void *arg)
 {
+	static const uint8_t nothing[1];
 	struct ws *w = arg;
 
 	(void)ctx;
 	if (!wslay_is_ctrl_frame(m->opcode) && !w->closing)
-		w->ops->message(w->arg, m->opcode == WSLAY_BINARY_FRAME, m->msg, m->msg_length);
+		w->ops->message(w->arg, m->opcode == WSLAY_BINARY_FRAME,
+				m->msg != NULL ? m->msg : nothing, m->msg_length);
 }
 
 /* Send what wslay has; end what is over. */

@@ -242,14 +242,15 @@ static int place_writable(struct work *w, const struct root_row *row, int fds[ST
 		fd_close(&fds[s]);
 		return r;
 	}
-	/* A detached mount cannot be cloned from: it waits at this place first. */
+	/* A detached mount cannot be cloned from: it is put here first, and its first part over it, which is cheaper than to
+	 * take it away: for that the kernel waits until every processor has noticed. */
 	if (parts[s] == 0) {
 		int r = make_store(w, s, &fds[s]);
 
+		if (r == 0 && mnt_place(fds[s], w->root_fd, at) < 0)
+			r = fail_at(w, at);
 		if (r < 0)
 			return r;
-		if (mnt_place(fds[s], w->root_fd, "mnt") < 0)
-			return fail_at(w, "mnt");
 	}
 	return place_store_part(w, fds[s], at, parts[s]++);
 }
@@ -296,8 +297,6 @@ int step_root_tree(struct work *w)
 			break;
 		}
 	}
-	if (r == 0 && (fchdir(w->root_fd) < 0 || umount2("mnt", MNT_DETACH_) < 0))
-		r = fail_at(w, "scratch");
 	if (r == 0)
 		r = give_stores(w);
 	for (int s = 0; s < STORE_MAX; s++)
@@ -404,19 +403,14 @@ int step_counters(struct work *w)
 	return 0;
 }
 
-/* Put something over a path of /proc. The path is opened without following any link and without
- * leaving this /proc: nothing can stand in for it. */
-static int cover(struct work *w, unsigned int i)
+/* What is put over a path of /proc. It has its attributes from here on, and so has every copy. */
+static int make_cover(const struct work *w, enum mask_how how, int target)
 {
-	own_fd target = mnt_open(w->proc_fd, masks[i].path, O_PATH,
-				 RESOLVE_BENEATH | RESOLVE_NO_SYMLINKS | RESOLVE_NO_MAGICLINKS);
-	own_fd over = -1;
 	uint64_t attr =
 		MOUNT_ATTR_RDONLY | MOUNT_ATTR_NOSUID | MOUNT_ATTR_NODEV | MOUNT_ATTR_NOEXEC;
+	own_fd over = -1;
 
-	if (target < 0)
-		return errno == ENOENT ? 0 : fail_at(w, masks[i].path);
-	switch (masks[i].how) {
+	switch (how) {
 	case READ_ONLY:
 		over = mnt_clone(target, "", AT_EMPTY_PATH | AT_RECURSIVE);
 		break;
@@ -428,19 +422,41 @@ static int cover(struct work *w, unsigned int i)
 		attr &= ~(uint64_t)MOUNT_ATTR_NODEV; /* /dev/null must stay what it is */
 		break;
 	}
-	if (over < 0 || mnt_set(over, attr, 0) < 0 || mnt_place(over, target, "") < 0)
+	if (over < 0 || mnt_set(over, attr, 0) < 0)
+		return -1;
+	return fd_take(&over);
+}
+
+/* The path is opened without following any link and without leaving this /proc: nothing can stand in for it.
+ * like: a cover of this kind that is in place, or -1; then *like is this one. */
+static int cover(struct work *w, unsigned int i, int *like)
+{
+	own_fd target = mnt_open(w->proc_fd, masks[i].path, O_PATH,
+				 RESOLVE_BENEATH | RESOLVE_NO_SYMLINKS | RESOLVE_NO_MAGICLINKS);
+	own_fd over = -1;
+
+	if (target < 0)
+		return errno == ENOENT ? 0 : fail_at(w, masks[i].path);
+	over = *like >= 0 ? mnt_clone(*like, "", AT_EMPTY_PATH)
+			  : make_cover(w, masks[i].how, target);
+	if (over < 0 || mnt_place(over, target, "") < 0)
 		return fail_at(w, masks[i].path);
+	if (*like < 0 && masks[i].how != READ_ONLY)
+		*like = fd_take(&over);
 	return 0;
 }
 
 int step_masks(struct work *w)
 {
+	int like[] = { [COVER_FILE] = -1, [COVER_DIR] = -1, [READ_ONLY] = -1 };
 	int r = 0;
 
 	if (w->proc_fd < 0)
 		return 0; /* nothing is there that would need a mask */
 	for (unsigned int i = 0; i < ARRAY_LEN(masks) && r == 0; i++)
-		r = cover(w, i);
+		r = cover(w, i, &like[masks[i].how]);
+	for (unsigned int i = 0; i < ARRAY_LEN(like); i++)
+		fd_close(&like[i]);
 	return r;
 }
 
