@@ -11,10 +11,11 @@
  * follow each other without a gap, and may be empty.
  *
  * What a client may leave out or set to null: everything but header, msg_id and msg_type. No channel is shell, no object is
- * {}, no text is empty. In the legacy framing msg_id and msg_type may stand beside the header instead. `buffers` of the
- * object is empty or not there. Of a key that stands there twice the last one counts. What must be right: UTF-8; JSON
- * within the bounds of json_text.h (legacy: all of the object); types of what is named below; the bounds below. Channels
- * and types of messages that nobody knows are for the caller to answer.
+ * {}, no text is empty. A date may be a number, which counts as none: jupyter_server sends it so. In the legacy framing
+ * msg_id and msg_type may stand beside the header instead. `buffers` of the object is empty or not there. Of a key that
+ * stands there twice the last one counts. What must be right: UTF-8; JSON within the bounds of json_text.h (legacy: all of
+ * the object); types of what is named below; the bounds below. Channels and types of messages that nobody knows are for
+ * the caller to answer.
  *
  * Nothing is decoded but the strings below. Time is linear in the length, and memory is below 64 KiB.
  */

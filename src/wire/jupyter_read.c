@@ -117,6 +117,8 @@ static int take_field(struct jup_msg *m, const struct field *f, struct json_text
 {
 	char *text = field_text(m, f);
 
+	if (f->at == offsetof(struct jup_msg, date) && json_text_kind(*value) == '0')
+		return 0;
 	if (!take_string(*value, text, f->size))
 		return refuse(why, f->why);
 	if (f->stand_in == HEADER || text[0] != '\0')

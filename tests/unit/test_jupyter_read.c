@@ -100,6 +100,16 @@ TEST(jupyter_wants_little)
 	}
 }
 
+TEST(jupyter_takes_a_number_for_a_date)
+{
+	struct reading r = read_text(
+		"{\"header\":{\"msg_id\":\"m\",\"msg_type\":\"t\",\"date\":1700000000.5}}");
+
+	CHECK_STR(r.m.msg_id, "m");
+	CHECK_STR(r.m.date, "");
+	reading_done(&r);
+}
+
 TEST(jupyter_takes_empty_and_missing_strings_of_a_header)
 {
 	struct reading r = read_text(
@@ -240,7 +250,7 @@ TEST(jupyter_refuses_what_is_no_message)
 		  "header.session is not a string, or too long" },
 		{ "{\"header\":{\"msg_id\":\"m\",\"msg_type\":\"t\",\"username\":true}}",
 		  "header.username is not a string, or too long" },
-		{ "{\"header\":{\"msg_id\":\"m\",\"msg_type\":\"t\",\"date\":1700000000}}",
+		{ "{\"header\":{\"msg_id\":\"m\",\"msg_type\":\"t\",\"date\":[]}}",
 		  "header.date is not a string, or too long" },
 		{ "{\"header\":{\"msg_id\":\"m\",\"msg_type\":\"t\",\"version\":5.3}}",
 		  "header.version is not a string, or too long" },
