@@ -10,8 +10,8 @@ import time
 import pytest
 
 from comms import COMM, ECHO
-from jup import FRAMINGS, WAIT_FOR, Kernel, all_closed, count, shown
-from server import WARM, needs_root, shared
+from jup import FRAMINGS, V1, WAIT_FOR, Closed, Kernel, WebSocket, all_closed, count, shown
+from server import WARM, certificate, needs_root, serve, shared  # noqa: F401
 
 pytestmark = needs_root
 
@@ -336,6 +336,44 @@ def test_headers(client, name):
     for m in found:
         kept = {key: m.parent_header.get(key) for key in ("msg_id", "msg_type", "session", "username", "version") if key in header}
         assert kept == {key: header[key] for key in kept}
+
+
+@pytest.mark.parametrize("character", ["x", "\x01", "𝄞"], ids=["short", "escaped", "long"])
+def test_the_longest_header(everybodys, framing, character):
+    """As long as its parts may be. Of characters that are long when they are escaped it may be too long, which is said."""
+    n = 128 // len(character.encode())
+    with everybodys.client(framing) as client:
+        header = {**client.header("execute_request"), "username": character * n, "session": character * n, "date": "d" * 64, "version": "5" * 32}
+        header["msg_id"] += character * (96 // len(character.encode()))
+        client.say("execute_request", {"code": "6 * 7"}, header=header)
+        try:
+            assert client.told(header).check().ok.value == "42"
+        except Closed as e:
+            assert character != "x" and e.code == 1009 and e.reason
+
+
+OFFERS = {"v1.kernel.websocket.jupyter.org": True, "other, v1.kernel.websocket.jupyter.org": True, "v1.kernel.websocket.jupyter.org,other": True,
+          "a,b, c,v1.kernel.websocket.jupyter.org": True, "v1.kernel.websocket.jupyter.orgs": False, "xv1.kernel.websocket.jupyter.org": False,
+          "v2.kernel.websocket.jupyter.org": False, "V1.KERNEL.WEBSOCKET.JUPYTER.ORG": False, "other": False}
+
+
+@pytest.mark.parametrize("offer", OFFERS)
+def test_subprotocols(everybodys, offer):
+    """Ours where it is offered, by its whole name; else none: it must not be made up."""
+    with WebSocket(everybodys.server, f"{everybodys.path}/channels", protocol=offer) as ws:
+        assert ws.status == 101
+        assert ws.given.get("sec-websocket-protocol") == (V1 if OFFERS[offer] else None)
+
+
+@pytest.mark.parametrize("query", ["", "?session_id=", "?session_id=a%0Ab", "?session_id=request%201", "?session_id=%C3%A4", "?session_id=" + "x" * 128,
+                                   "?session_id=" + "x" * 129, "?session_id=" + "x" * 2000, "?session_id=a&session_id=b", "?session_id=a+b", "?SESSION_ID=a", "?x=%"])
+def test_session_ids(everybodys, query):
+    """Whatever it is, requests are answered, once."""
+    with everybodys.client(query=query) as client:
+        if client.status != 101:
+            assert client.status == 400 and ("%" in query or query.count("=") == 2)
+            return
+        assert client.run("6 * 7").ok.value == "42"
 
 
 def test_messages_that_lack_things(everybodys):
@@ -836,6 +874,56 @@ def test_two_kernels(server):
         a.ask("interrupt_request", channel="control")
         assert a.told(header).reply["status"] == "error" and a.value("x") == "'one'"
         assert not [m for m in b.left() if m.parent == header["msg_id"]]
+
+
+def test_a_kernel_of_the_own_api(server):
+    """It is in the list as soon as it is there, and whoever connects to it shares it; its box stays."""
+    status, box = server.call("POST", "/v1/boxes", {})
+    path = f"/v1/boxes/{box['id']}"
+    try:
+        assert server.call("POST", f"{path}/cells", {"code": "x = 5"})[0] == 200
+        (model,) = [k for k in server.call("GET", "/api/kernels")[1] if server.call("GET", f"{path}/jupyter/api/kernels/{k['id']}")[0] == 200]
+        shared_one = Kernel.__new__(Kernel)
+        shared_one.server, shared_one.headers, shared_one.query, shared_one.path = server, {}, "", f"/api/kernels/{model['id']}"
+        with shared_one.client() as client:
+            assert client.run("x += 1; x").ok.value == "6"
+            assert server.call("POST", f"{path}/restart", {})[0] == 204
+            assert client.run("'x' in globals()").ok.value == "False", "restarted by its other name"
+            assert shared_one.call("DELETE")[0] == 204
+            assert client.close_code() == 1000
+        assert server.call("GET", path)[0] == 200
+        assert server.call("POST", f"{path}/cells", {"code": "6 * 7"})[1]["results"][0]["data"]["text/plain"] == "42"
+    finally:
+        assert server.call("DELETE", path)[0] == 204
+
+
+def test_its_box_is_ended(server):
+    kernel = Kernel(server)
+    with kernel.client() as client:
+        header = client.begin(ENDLESS)
+        assert server.call("DELETE", f"/v1/boxes/{kernel.box}")[0] == 204
+        assert client.told(header).reply["status"] == "error"
+        assert client.close_code() in (1000, 1001)
+    assert kernel.call("GET")[0] == 404
+
+
+@pytest.mark.more
+def test_the_server_is_stopped(serve):
+    """Clients are told to go, and it ends in time, whatever runs."""
+    server = serve(drain_timeout="1s", **WARM)
+    kernel = Kernel(server)
+    with kernel.client() as client, kernel.client("text") as other:
+        client.begin(ENDLESS)
+        server.stop()
+        assert client.close_code() in (1001, 1000, None) and other.close_code() in (1001, 1000, None)
+
+
+@pytest.mark.more
+def test_over_tls(serve, certificate):
+    server = serve(tls_cert=certificate[0], tls_key=certificate[1], ca=certificate[0], **WARM)
+    with Kernel(server) as kernel:
+        for framing in FRAMINGS:
+            assert kernel.run("print('x' * 1000000)", framing).ok.text() == "x" * 1000000 + "\n"
 
 
 def test_cells_of_the_own_api_beside(kernel):

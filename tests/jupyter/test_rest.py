@@ -473,7 +473,7 @@ def test_a_session_with_a_kernel_that_is_there(server):
         with Kernel(server) as other:
             status, answer = server.call("PATCH", f"/api/sessions/{made['id']}", {"kernel": {"id": other.id}})
             assert status == 200 and answer["kernel"]["id"] == other.id
-            until(lambda: kernel.id not in ids(server), "the kernel that it had is ended")
+            until(lambda: kernel.id not in ids(server), "the kernel that it had is ended", 10)
             refusal(server.call("PATCH", f"/api/sessions/{made['id']}", {"kernel": {"id": NOBODY[0]}}), 404)
             assert server.call("DELETE", f"/api/sessions/{made['id']}")[0] == 204
 
@@ -482,7 +482,7 @@ def test_a_session_gets_another_kernel(server):
     made = session(server, {"path": "k.ipynb", "type": "notebook", "kernel": {"name": "python3"}})
     status, answer = server.call("PATCH", f"/api/sessions/{made['id']}", {"kernel": {"name": "python"}})
     assert status == 200 and answer["kernel"]["id"] != made["kernel"]["id"] and answer["kernel"]["name"] == "python"
-    until(lambda: made["kernel"]["id"] not in ids(server), "the kernel that it had is ended")
+    until(lambda: made["kernel"]["id"] not in ids(server), "the kernel that it had is ended", 10)
     assert server.call("DELETE", f"/api/sessions/{made['id']}")[0] == 204
     until(lambda: answer["kernel"]["id"] not in ids(server), "and so is this one")
 
@@ -502,6 +502,19 @@ def test_what_is_no_session(server, body, status):
     assert 400 <= got < 500 and got in (status, 400, 404, 501), (got, answer)
     refusal((got, answer), got)
     assert ids(server) == before and server.call("GET", "/api/sessions") == (200, [])
+
+
+def test_a_session_that_has_no_room(server):
+    """Long names and a large environment: it is made, or nothing of it is left."""
+    before = ids(server)
+    for size in (100, 300, 500, 600):
+        body = {"path": "p" * size, "name": "n" * 120, "type": "notebook", "kernel": {"name": "python3", "env": {"KERNEL_A": "x" * 1000}}}
+        status, answer = server.call("POST", "/api/sessions", body)
+        if status == 201:
+            assert server.call("DELETE", f"/api/sessions/{answer['id']}")[0] == 204
+        else:
+            refusal((status, answer), status)
+        until(lambda: ids(server) == before, f"{status}: no kernel is left of it", 10)
 
 
 def test_sessions_of_others(tokens):
