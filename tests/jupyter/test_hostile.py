@@ -299,7 +299,7 @@ def test_a_length_that_is_a_lie(kernel):
             far.socket.sendall(bytes([0x82, 0xff]) + struct.pack(">Q", (1 << 63) - 1) + bytes(4) + b"x" * 100)
             assert far.close_code() in (1009, 1002, None)
         assert kernel.run("alive").ok.value == "42"
-        assert high_water(kernel.server) - before < 64 * MIB
+        assert SANITIZED or high_water(kernel.server) - before < 64 * MIB
 
 
 def fragments(client, sizes):
@@ -329,7 +329,7 @@ def test_fragments_for_ever(kernel):
     with kernel.client("text") as client:
         taken, code = fragments(client, [65536] * 400)
         assert code in (1009, None) and taken <= 400
-    assert high_water(kernel.server) - before < 100 * MIB
+    assert SANITIZED or high_water(kernel.server) - before < 100 * MIB
 
 
 @pytest.mark.parametrize("size", [0, 1])
@@ -343,7 +343,7 @@ def test_small_fragments_for_ever(kernel, size):
             for _ in range(200):
                 client.socket.sendall(piece * 5000)
         grown = high_water(kernel.server) - before
-        assert grown < 100 * MIB, f"a million fragments of {size} bytes cost {grown // MIB} MiB"
+        assert SANITIZED or grown < 100 * MIB, f"a million fragments of {size} bytes cost {grown // MIB} MiB"
 
 
 def test_pings_for_ever(kernel):
@@ -353,10 +353,10 @@ def test_pings_for_ever(kernel):
         client.socket.settimeout(20)
         piece = bytes([0x80 | PING, 0x80 | 125]) + bytes(4 + 125)
         with contextlib.suppress(ConnectionError, TimeoutError):
-            for _ in range(400):
+            for _ in range(3000):
                 client.socket.sendall(piece * 1000)
         grown = high_water(kernel.server) - before
-        assert grown < 100 * MIB, f"pongs that nobody takes cost {grown // MIB} MiB"
+        assert SANITIZED or grown < 100 * MIB, f"pongs that nobody takes cost {grown // MIB} MiB"
 
 
 # --- floods ------------------------------------------------------------------------------------------------------------
@@ -490,12 +490,12 @@ def test_nobody_reads_what_is_printed(serve):
             assert client.run("alive").ok.value == "42"
 
 
-@pytest.mark.more
+@pytest.mark.slow
 def test_nobody_reads_what_is_displayed(serve):
-    """15 MB each, again and again, to readers who do not read."""
+    """15 MB each, again and again, to readers who do not read. Who reads may have to wait until they were sent away."""
     server = serve(**WARM)
     with Kernel(server) as kernel, Neighbour(server) as neighbour, all_closed([deaf(kernel) for _ in range(40)]):
-        with kernel.client() as client:
+        with kernel.client(timeout=300) as client:
             client.run("alive = 42").ok
             header = client.execute("data = {'text/plain': 'x' * 15000000}\nfor i in range(12):\n    display(data, raw=True)")
             told = client.told(header)
@@ -567,6 +567,10 @@ def test_a_cell_that_says_much(server, code):
     with Kernel(server) as kernel, kernel.client() as client, Neighbour(server):
         told = client.run(code).ok
         assert told.all[-2].type == "execute_reply"
+        if "range(100000)" in code:
+            numbers = [int(c["data"]["text/plain"]) for c in told.of("display_data")]
+            assert numbers == sorted(set(numbers)) and numbers[-1] == 99999
+            assert numbers == list(range(100000)) or "missing" in told.text("stderr"), "nothing is left out without a word"
 
 
 def test_traffic_that_is_not_what_it_seems(server):
