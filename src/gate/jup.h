@@ -105,6 +105,8 @@ struct jup *jup_of(struct kernel *k);
 void jup_drop(struct kernel *k);
 /* Its process begins, is ready, has died, or is to end. */
 void jup_state(struct kernel *k, const char *state);
+/* Nothing that waits is run. */
+void jup_abort(struct kernel *k);
 /* A cell of it has ended: if it failed, those that wait do not run. */
 void jup_failed(struct kernel *k, struct cell *c);
 /* The next one. */

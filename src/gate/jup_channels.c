@@ -211,14 +211,21 @@ struct jup *jup_of(struct kernel *k)
 	return k->jup;
 }
 
+void jup_abort(struct kernel *k)
+{
+	struct jup *jup = k->jup;
+
+	while (jup != NULL && jup->first != NULL)
+		abort_request(jup, take_first(jup));
+}
+
 void jup_drop(struct kernel *k)
 {
 	struct jup *jup = k->jup;
 
 	if (jup == NULL)
 		return;
-	while (jup->first != NULL)
-		abort_request(jup, take_first(jup));
+	jup_abort(k);
 	jup_status(jup, NULL, "dead");
 	while (jup->clients != NULL) {
 		struct jup_client *c = jup->clients;

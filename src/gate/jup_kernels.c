@@ -106,7 +106,7 @@ struct kernel *jup_find(struct req *r)
 void jup_end(struct kernel *k, bool again)
 {
 	if (again) {
-		jup_state(k, "restarting");
+		jup_abort(k);
 		kernel_end(k, true);
 		kernel_turn(k);
 	} else if (own_kind(k->a) != NULL) {

@@ -212,6 +212,8 @@ static int take(struct req *r, struct json_text body, struct session_text *s)
 
 	json_text_find(body, m, ARRAY_LEN(m));
 	json_text_find(m[3].value, old, ARRAY_LEN(old));
+	if (json_text_kind(m[3].value) == '{' && s->type[0] == '\0')
+		(void)snprintf(s->type, sizeof(s->type), "notebook");
 	return take_text(r, old[0].value, "notebook.path", s->path, sizeof(s->path)) < 0 ||
 			       take_text(r, old[1].value, "notebook.name", s->name,
 					 sizeof(s->name)) < 0 ||
@@ -297,7 +299,11 @@ void jup_session_create(struct req *r)
 
 	if (jup_scope(r, &scope) < 0 || jup_body(r, &body) < 0 || take(r, body, &s) < 0)
 		return;
-	if (s.path[0] != '\0' && find_by(r, scope, true, s.path, strlen(s.path), &old)) {
+	if (s.path[0] == '\0') {
+		req_refuse(r, 400, "invalid_field", "path", "a session needs a 'path'");
+		return;
+	}
+	if (find_by(r, scope, true, s.path, strlen(s.path), &old)) {
 		reply(r, 201, &old);
 		return;
 	}

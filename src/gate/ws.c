@@ -24,6 +24,8 @@ struct ws {
 	bool answered; /* something came since the last ping */
 	bool busy;     /* wslay is on the stack */
 	bool closing, over;
+	uint16_t code; /* of a close that comes behind what was said before it; 0: none */
+	char why[124];
 	uint64_t written, sent; /* when it ended */
 	struct deferred deferred;
 };
@@ -117,6 +119,13 @@ static void push(struct ws *w)
 		return;
 	w->busy = true;
 	rc = wslay_event_send(w->ctx);
+	if (rc == 0 && w->code != 0) { /* wslay would send it first */
+		rc = wslay_event_queue_close(w->ctx, w->code, (const uint8_t *)w->why,
+					     strlen(w->why));
+		w->code = 0;
+		if (rc == 0)
+			rc = wslay_event_send(w->ctx);
+	}
 	w->busy = false;
 	if (rc != 0 || (!wslay_event_want_read(w->ctx) && !wslay_event_want_write(w->ctx)) ||
 	    (wslay_event_get_close_sent(w->ctx) && wslay_event_get_close_received(w->ctx)))
@@ -267,8 +276,7 @@ void ws_close(struct ws *w, uint16_t code, const char *why)
 	if (w->over || w->closing)
 		return;
 	w->closing = true;
-	if (wslay_event_queue_close(w->ctx, code, (const uint8_t *)why, strlen(why)) != 0)
-		over(w);
-	else
-		push(w);
+	w->code = code;
+	(void)snprintf(w->why, sizeof(w->why), "%s", why);
+	push(w);
 }
