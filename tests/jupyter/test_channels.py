@@ -28,7 +28,7 @@ def everybodys(server):
         yield kernel
 
 
-@pytest.fixture(scope="module", params=FRAMINGS)
+@pytest.fixture(scope="module", params=["text", pytest.param("binary", marks=pytest.mark.more), "v1"])
 def framing(request):
     return request.param
 
@@ -802,6 +802,7 @@ def test_a_kernel_that_dies(kernel, name):
         assert kernel.get()["id"] == kernel.id
 
 
+@pytest.mark.more
 def test_a_kernel_without_memory(small):
     with Kernel(small) as kernel, kernel.client() as client:
         header = client.execute("before = 1\nprint('before')\nx = []\nwhile True: x.append(bytearray(b'x' * 16000000))")

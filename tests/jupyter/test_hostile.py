@@ -276,7 +276,7 @@ def sized(framing, n, client):
     return header, opcode, payload
 
 
-@pytest.mark.parametrize("framing", ["text", "binary", "v1"])
+@pytest.mark.parametrize("framing", [pytest.param("text", marks=pytest.mark.more), pytest.param("binary", marks=pytest.mark.more), "v1"])
 def test_the_largest_message(kernel, framing):
     with kernel.client(framing) as client:
         header, opcode, payload = sized(framing, 16 * MIB, client)

@@ -264,6 +264,7 @@ def test_killed_while_a_cell_prints(serve, framing, kills):
     assert told.ok.value == "1" and told.reply["execution_count"] == 3
 
 
+@pytest.mark.more
 def test_killed_while_nobody_is_there(serve):
     server = serve(**WARM)
     kernel = Kernel(server)
@@ -279,6 +280,7 @@ def test_killed_while_nobody_is_there(serve):
     assert count(found)["execute_reply"] == 1
 
 
+@pytest.mark.more
 def test_killed_after_a_cell_that_was_heard(serve):
     """Nobody is told again what was told to its end."""
     server = serve(**WARM)
@@ -293,6 +295,7 @@ def test_killed_after_a_cell_that_was_heard(serve):
         assert told.value == "5" and not [m for m in client.left() if m.parent == header["msg_id"] and m.type == "stream"]
 
 
+@pytest.mark.more
 def test_killed_with_a_queue(serve):
     """Every request that was sent gets an answer: it ran, or it is aborted. None runs twice."""
     server = serve(**WARM)
@@ -318,6 +321,7 @@ def test_killed_with_a_queue(serve):
     assert eval(ran) == ["first"] + [i for i in range(5) if answered[i] == "ok"]
 
 
+@pytest.mark.more
 def test_killed_while_input_waits(serve):
     server = serve(**WARM)
     kernel = Kernel(server)
@@ -330,6 +334,7 @@ def test_killed_while_input_waits(serve):
         assert told.ok.text() == "end\n"
 
 
+@pytest.mark.more
 def test_killed_while_idle(serve):
     """Kernels stay, with their ids, names and environment; connections are counted anew."""
     server = serve(**WARM)

@@ -157,6 +157,7 @@ def test_environment_of_others(server):
         assert kernel.run("import os; os.environ['KERNEL_A'], os.environ['PATH'] == '/nowhere'").value == "('b', False)"
 
 
+@pytest.mark.more
 def test_nothing_of_the_server_is_in_the_environment(serve):
     secret = "secret-of-the-server-0123456789"
     server = serve(env={"KG_AUTH_TOKEN": secret, "KERNEL_HIDDEN": secret, **tokens_variable({"one": ONE})}, **WARM)
@@ -532,6 +533,7 @@ def test_sessions_of_others(tokens):
         assert tokens.call("DELETE", f"/api/sessions/{name}", headers=headers)[0] == 204
 
 
+@pytest.mark.more
 def test_sessions_survive_the_gate(serve):
     server = serve(**WARM)
     made = session(server, {"path": "a/ä.ipynb", "name": "ä", "type": "notebook", "kernel": {"name": "python3"}})
