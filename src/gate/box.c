@@ -351,6 +351,16 @@ static void handle_said(struct gbox *b, struct gjob *j, const struct frame *f)
 		gjob_ack(j, f->number);
 }
 
+/* Init has said where the input of a job is, and there may be room for more. */
+static void heard_place(struct gjob *j)
+{
+	j->in_known = true;
+	if (j->in != NULL)
+		feed_memory(j);
+	else if (j->in_open && j->ops->want != NULL)
+		j->ops->want(j->arg);
+}
+
 static void handle(struct gbox *b, const struct frame *f)
 {
 	struct gjob *j;
@@ -375,6 +385,8 @@ static void handle(struct gbox *b, const struct frame *f)
 	case FRAME_STARTED:
 		j->started = true;
 		gjob_ack(j, f->number);
+		if (j->adopted && !j->in_known) /* nobody had begun it */
+			heard_place(j);
 		break;
 	case FRAME_READY:
 		if (j->ops->ready != NULL)
@@ -398,10 +410,7 @@ static void handle(struct gbox *b, const struct frame *f)
 			break;
 		}
 		j->in_taken = f->number;
-		if (j->in != NULL)
-			feed_memory(j);
-		else if (j->in_open && j->ops->want != NULL)
-			j->ops->want(j->arg);
+		heard_place(j);
 		break;
 	case FRAME_REFUSED:
 		handle_refused(j, f);
@@ -808,11 +817,17 @@ int gjob_start(struct gbox *b, struct gjob *j, uint64_t id, const struct job_spe
 	return 0;
 }
 
+bool gjob_listens(const struct gjob *j)
+{
+	return !j->adopted || j->in_known;
+}
+
 size_t gjob_input(struct gjob *j, const void *p, size_t n)
 {
 	size_t at = 0;
 
-	while (j->box != NULL && j->in_open && at < n && j->in_sent - j->in_taken < WINDOW) {
+	while (j->box != NULL && j->in_open && gjob_listens(j) && at < n &&
+	       j->in_sent - j->in_taken < WINDOW) {
 		size_t room = WINDOW - (size_t)(j->in_sent - j->in_taken), part = n - at;
 
 		if (part > room)

@@ -91,6 +91,7 @@ struct gjob {
 	uint64_t in_sent, in_taken;
 	bool in_open, started, told_end;
 	bool adopted;   /* another gate has started it, and sent it input */
+	bool in_known;  /* of one that was adopted: where its input goes on */
 	bool lingers;   /* of a cell: it may say more behind its end, until it is dropped */
 	uint64_t told;  /* how many answers to its input() were sent */
 	const char *in; /* input that lies in memory */
@@ -128,6 +129,8 @@ int gjob_go(struct gjob *j, uint64_t timeout_us, uint64_t output_max, const void
 void gjob_give(struct gjob *from, struct gjob *to, const struct gjob_ops *ops, void *arg);
 /* Input that lies in memory until the job ends. */
 void gjob_input_all(struct gjob *j, const void *p, size_t n);
+/* Whether input can be sent: not before init has said how much of it another gate had sent. */
+bool gjob_listens(const struct gjob *j);
 /* Input piece by piece: how many bytes were taken. */
 size_t gjob_input(struct gjob *j, const void *p, size_t n);
 void gjob_input_end(struct gjob *j);

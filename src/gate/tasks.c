@@ -522,6 +522,8 @@ static void feed(struct task *t)
 
 	if (feeding && t->adopted)
 		return; /* the rest of it is lost */
+	if (!gjob_listens(&t->job))
+		return; /* task_on_want() follows */
 	while (buf_len(&t->input) > 0) {
 		size_t n = gjob_input(&t->job, buf_head(&t->input), buf_len(&t->input));
 

@@ -4,7 +4,9 @@ import base64
 import concurrent.futures
 import contextlib
 import json
+import os
 import re
+import signal
 import time
 
 import pytest
@@ -668,6 +670,23 @@ def test_input_and_signals_go_on_over_gates(mortal):
     assert look(box, command)["signal"] == 9
 
 
+def test_input_waits_until_init_has_told_where_it_goes_on(mortal):
+    """The next gate does not know how much was sent. Sent from the beginning, init would take it for a repetition."""
+    box, word = mortal, mark()
+    command = detached(box, f"while read line; do echo got $line; done; echo over; sleep 1000; : {word}", stdin="one\n", stdin_open=True)
+    until(lambda: look(box, command, 0)["stdout"] == "got one\n", "the first line")
+    init = box.server.init_of(box.server.running(word)[0])
+    os.kill(init, signal.SIGSTOP)
+    try:
+        kill(box)
+        assert feed(box, command, text="two\n")[0] == 204
+        assert feed(box, command, text="three\n", eof=True)[0] == 204
+        refused(feed(box, command, text="x"), 409, "no_input")
+    finally:
+        os.kill(init, signal.SIGCONT)
+    until(lambda: look(box, command, 0)["stdout"] == "got one\ngot two\ngot three\nover\n", "all lines")
+
+
 @pytest.mark.more
 def test_a_key_of_a_command_survives(mortal):
     box, key = mortal, mark()
@@ -712,6 +731,27 @@ def test_a_terminal_survives(mortal):
         assert tty_id(ws) == name
         ws.send(BINARY, b"echo $KEPT\n")
         ws.read_until(rb"yes\r\n")
+
+
+def test_what_is_typed_waits_until_init_has_told_where_it_goes_on(mortal):
+    box, word = mortal, mark()
+    with tty(box) as ws:
+        name = tty_id(ws)
+        ws.send(BINARY, b"export KEPT=yes; echo re''ady\n")
+        ws.read_until(rb"ready\r\n")
+        detached(box, f"sleep 1000; : {word}")
+        init = box.server.init_of(until(lambda: box.server.running(word), "a command runs")[0])
+        os.kill(init, signal.SIGSTOP)
+        kill(box)
+    try:
+        with tty(box, f"?tty={name}") as ws:
+            ws.send(BINARY, b"echo $KEPT\n")
+            assert tty_id(ws) == name
+            time.sleep(0.1)
+            os.kill(init, signal.SIGCONT)
+            ws.read_until(rb"yes\r\n")
+    finally:
+        os.kill(init, signal.SIGCONT)
 
 
 @pytest.mark.more
