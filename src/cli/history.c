@@ -69,7 +69,9 @@ static char *from_line(const char *p, size_t n)
 	char *text = malloc(n + 1);
 	size_t len = 0;
 
-	for (size_t i = 0; i < n && text != NULL; i++) {
+	if (text == NULL)
+		return NULL;
+	for (size_t i = 0; i < n; i++) {
 		char c = p[i];
 
 		if (c == '\\' && i + 1 < n)
@@ -80,8 +82,7 @@ static char *from_line(const char *p, size_t n)
 		}
 		text[len++] = c;
 	}
-	if (text != NULL)
-		text[len] = '\0';
+	text[len] = '\0';
 	return text;
 }
 
@@ -191,19 +192,30 @@ void history_load(struct history *h, const char *path)
 		write_anew(h, fd);
 }
 
+/* The end of the file is the place for it; what is not kept is no reason to stop. */
+static void write_line(const char *path, const char *text)
+{
+	size_t n = 0;
+	char *line = to_line(text, &n);
+	own_fd fd = line != NULL ? open_file(path) : -1;
+
+	if (fd >= 0)
+		(void)io_write_all(fd, line, n);
+	free(line);
+}
+
 void history_add(struct history *h, const char *text)
 {
-	own_fd fd = -1;
-	own_free char *line = NULL;
-	size_t n = 0;
+	size_t n = strlen(text);
+	char *own;
 
-	if (h->n > 0 && strcmp(h->v[h->n - 1], text) == 0)
+	while (n > 0 && strchr(" \t\n", text[n - 1]) != NULL)
+		n--;
+	if (n == 0 ||
+	    (h->n > 0 && strlen(h->v[h->n - 1]) == n && strncmp(h->v[h->n - 1], text, n) == 0))
 		return;
-	keep(h, strdup(text));
-	if (h->path == NULL || strlen(text) > HISTORY_ENTRY)
-		return;
-	line = to_line(text, &n);
-	fd = line != NULL ? open_file(h->path) : -1;
-	if (fd >= 0)
-		(void)io_write_all(fd, line, n); /* what is not kept is no reason to stop */
+	own = strndup(text, n);
+	if (own != NULL && h->path != NULL && n <= HISTORY_ENTRY)
+		write_line(h->path, own);
+	keep(h, own);
 }

@@ -28,5 +28,5 @@ void history_load(struct history *h, const char *path);
 char *history_path(void);
 void history_done(struct history *h);
 
-/* The newest one now, in the file too. One that repeats the last is not added again. */
+/* The newest one now, in the file too, without blanks at its end. One that repeats the last is not added again. */
 void history_add(struct history *h, const char *text);

@@ -10,5 +10,6 @@ enum {
 
 int verb_serve(int argc, char **argv);
 int verb_run(int argc, char **argv);
+int verb_shell(int argc, char **argv);
 int verb_doctor(int argc, char **argv);
 int verb_demo(int argc, char **argv);

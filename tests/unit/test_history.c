@@ -35,8 +35,7 @@ static void remove_place(const struct place *p)
 
 TEST(history_is_kept_over_sessions)
 {
-	static const char *const cells[] = { "x = 1", "def f():\n    return '\\n'\n", "\\",
-					     "漢字" };
+	static const char *const cells[] = { "x = 1", "def f():\n    return '\\n'", "\\", "漢字" };
 	struct place p = make_place();
 	struct history h;
 	struct stat st;
@@ -46,6 +45,8 @@ TEST(history_is_kept_over_sessions)
 	for (unsigned int i = 0; i < 4; i++)
 		history_add(&h, cells[i]);
 	history_add(&h, cells[3]); /* the same again */
+	history_add(&h, "\xe6\xbc\xa2\xe5\xad\x97 \n    \n");
+	history_add(&h, " \n");
 	CHECK_EQ_INT(h.n, 4);
 	history_done(&h);
 	CHECK_EQ_INT(stat(p.path, &st), 0);
