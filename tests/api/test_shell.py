@@ -6,13 +6,13 @@ import re
 import signal
 import socket
 import stat
-import subprocess
+import tempfile
 import threading
 
 import pytest
 
 from cells import NO_POOL, Session
-from server import Server, needs_root, serve, shared, until  # noqa: F401
+from server import needs_root, serve, shared, until  # noqa: F401
 from terminal import SANE, Terminal, glovebox
 
 pytestmark = needs_root
@@ -643,61 +643,61 @@ def test_what_answers_is_no_server_of_ours(run, tmp_path):
 # --- a server of its own -------------------------------------------------------------------------------------
 
 
-def alone(tmp_path, **more):
+@pytest.fixture
+def spot():
+    """Where a server of its own puts its things; nothing of them may stay. (A short path: there is a socket in it.)"""
+    folder = tempfile.mkdtemp(prefix="spot-", dir="/tmp")
+    yield folder
+    until(lambda: not os.listdir(folder), f"{folder} is empty")
+    os.rmdir(folder)
+
+
+def alone(spot, **more):
     """Nobody listens where one would be looked for."""
-    return {"GLOVEBOX_LISTEN": f"unix:{tmp_path}/nobody", "TMPDIR": "/tmp", **more}
+    return {"GLOVEBOX_LISTEN": f"unix:{spot}/nobody", "TMPDIR": spot, "XDG_RUNTIME_DIR": "", **more}
 
 
-def near(folder="/tmp"):
-    return {entry for entry in os.listdir(folder) if entry.startswith("glovebox-shell-")}
-
-
-def test_a_server_for_the_session(tmp_path):
-    before = near()
-    with Terminal(tmp_path, glovebox("shell"), env=alone(tmp_path)) as t:
+def test_a_server_for_the_session(spot, tmp_path):
+    with Terminal(tmp_path, glovebox("shell"), env=alone(spot)) as t:
         t.see("no server runs here: starting one")
         t.see(r"^In \[1\]:")
-        assert len(near() - before) == 1
+        assert len(os.listdir(spot)) == 1
         t.line("6 * 7")
         t.see(r"^Out\[1\]: 42")
         t.keys("C-c")  # which is no signal for the server
         t.line("'still there'")
         t.see(r"^Out\[2\]: 'still there'")
         leave(t)
-    assert near() == before
+        assert os.listdir(spot) == []
 
 
-def test_a_server_for_one_cell(run, tmp_path):
-    before = near()
-    env = {**os.environ, **alone(tmp_path)}
+def test_a_server_for_one_cell(run, spot, tmp_path):
+    env = {**os.environ, **alone(spot)}
     done = run("shell", input=b"6 * 7", env=env)
     assert (done.returncode, done.stdout) == (0, b"42\n"), done
     done = run("shell", "--mount", tmp_path, input=f"import os; os.listdir('/mnt/{tmp_path.name}')".encode(), env=env, cwd=tmp_path)
     assert (done.returncode, done.stdout) == (0, b"[]\n"), done
-    assert near() == before
+    assert os.listdir(spot) == []
 
 
 @pytest.mark.parametrize("sig", [signal.SIGTERM, signal.SIGKILL])
-def test_a_server_ends_with_its_session(start, tmp_path, sig):
-    """Also when the session is killed: nothing is left, as the fixtures of all tests look."""
-    before = near()
-    process = start("shell", env={**os.environ, **alone(tmp_path)})
+def test_a_server_ends_with_its_session(start, spot, sig):
+    """Also when the session is killed: nothing is left, as the fixtures look."""
+    process = start("shell", env={**os.environ, **alone(spot)})
     process.stdin.write(b"print('up', flush=True); import time; time.sleep(1000)")
     process.stdin.close()
     assert process.stdout.readline() == b"up\n"
+    assert len(os.listdir(spot)) == 1
     process.send_signal(sig)
-    assert process.wait(60) != 0
-    until(lambda: near() == before, "the directory is gone")
+    assert process.wait(60) == (-sig if sig == signal.SIGKILL else 128 + sig)
 
 
-def test_a_server_that_cannot_start(run, tmp_path):
-    before = near()
-    done = run("shell", input=b"1", env={**os.environ, **alone(tmp_path), "GLOVEBOX_MAX_BOXES": "nonsense"})
+def test_a_server_that_cannot_start(run, spot):
+    done = run("shell", input=b"1", env={**os.environ, **alone(spot), "GLOVEBOX_MAX_BOXES": "nonsense"})
     assert done.returncode == 125 and b"none could be started" in done.stderr and b"started: GLOVEBOX_MAX_BOXES" in done.stderr, done
-    assert near() == before
 
 
-def test_another_program_at_the_usual_place(run, tmp_path):
+def test_another_program_at_the_usual_place(run, spot):
     """Many a machine has something on port 8000: it is not ours, and is left alone."""
     with socket.create_server(("127.0.0.1", 0)) as listener:
         def answer():
@@ -708,12 +708,12 @@ def test_another_program_at_the_usual_place(run, tmp_path):
 
         thread = threading.Thread(target=answer)
         thread.start()
-        done = run("shell", input=b"6 * 7", env={**os.environ, "GLOVEBOX_LISTEN": f"127.0.0.1:{listener.getsockname()[1]}"})
+        done = run("shell", input=b"6 * 7", env={**os.environ, **alone(spot, GLOVEBOX_LISTEN=f"127.0.0.1:{listener.getsockname()[1]}")})
         thread.join()
     assert (done.returncode, done.stdout) == (0, b"42\n"), done
 
 
-def test_a_server_that_was_left_without_a_session(serve, run, tmp_path):
+def test_a_server_that_was_there_is_used(serve, run, tmp_path):
     """One that listens where it would be looked for is found, and is not ended."""
     there = serve(listen=f"unix:{tmp_path}/socket", env=NO_POOL)
     done = run("shell", input=b"6 * 7", env={**os.environ, "GLOVEBOX_LISTEN": f"unix:{there.path}"})
