@@ -737,7 +737,8 @@ def test_a_real_shell(sh, boxes):
     assert "/dev/pts/" in screen and "24 90" in screen
     sh.resize(70, 20)
     until(lambda: "20 70" in (sh.line("stty size"), sh.screen())[1], "the box has the new size")
-    sh.line("sleep 1000")
+    sh.line("sh -c 'echo u''p; sleep 1000'")
+    sh.see("^up$")
     sh.keys("C-c")
     sh.line("echo $?")
     sh.see("^130$")
