@@ -313,6 +313,24 @@ static int check_limit(struct req *r)
 	return -1;
 }
 
+/* Servers in gateway mode may send all that they have: a kernel gets what is meant for it, and what jupyter_client_env
+ * names. */
+static bool is_for_kernel(const struct gate *g, struct json_text key)
+{
+	char name[256];
+	unsigned int n;
+	char *const *items = config_list(&g->config, CONF_JUPYTER_CLIENT_ENV, &n);
+
+	if (!json_text_str(key, name, sizeof(name)))
+		return false;
+	if (strncmp(name, "KERNEL_", 7) == 0)
+		return true;
+	for (unsigned int i = 0; i < n; i++)
+		if (strcmp(name, items[i]) == 0)
+			return true;
+	return false;
+}
+
 /* What is asked for, for the own API. -1: answered. */
 static int put_body(struct req *r, struct json_text body, struct json *j)
 {
@@ -329,8 +347,18 @@ static int put_body(struct req *r, struct json_text body, struct json *j)
 	json_open(j, "metadata", '{');
 	json_str(j, MARK, name[0] != '\0' ? name : "python3");
 	json_close(j, '}');
-	if (json_text_kind(m[1].value) == '{')
-		json_text_put(m[1].value, j, "env");
+	if (json_text_kind(m[1].value) == '{') {
+		struct json_walk w = json_walk(m[1].value);
+		struct json_text key, value;
+
+		json_open(j, "env", '{');
+		while (json_walk_next(&w, &key, &value))
+			if (is_for_kernel(r->g, key)) {
+				json_text_put_key(key, j);
+				json_text_put(value, j, NULL);
+			}
+		json_close(j, '}');
+	}
 	json_u64(j, "ttl_seconds", config_u64(&r->g->config, CONF_BOX_TTL_MAX) / US_PER_S);
 	json_u64(j, "idle_seconds", config_u64(&r->g->config, CONF_JUPYTER_CULL_IDLE) / US_PER_S);
 	json_close(j, '}');

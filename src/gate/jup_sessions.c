@@ -41,12 +41,25 @@ static void load(struct abox *a, const char *key, const char *value, struct sess
 	s->k = kernel_named(a, kernel, strlen(kernel));
 }
 
-/* -ENOMEM; -ENOBUFS: its box has no room for it. */
+/* How many bytes a session has in its box: none, or all that it has. */
+static size_t saved(const struct abox *a, const char *key)
+{
+	const char *k, *value;
+	size_t at = 0;
+
+	while (texts_next(&a->metadata, &at, &k, &value))
+		if (strcmp(k, key) == 0)
+			return strlen(k) + strlen(value) + 2;
+	return 0;
+}
+
+/* In place of what was there of it. -ENOMEM; -ENOBUFS: its box has no room for it. Then it is as it was. */
 static int save(const struct session_text *s)
 {
 	struct abox *a = s->k->a;
 	char key[64];
 	struct json j;
+	size_t had;
 	int rc;
 
 	(void)snprintf(key, sizeof(key), MARK "%s", s->id);
@@ -57,13 +70,16 @@ static int save(const struct session_text *s)
 	json_str(&j, "type", s->type);
 	json_str(&j, "kernel", s->k->name);
 	json_close(&j, '}');
-	texts_remove(&a->metadata, key);
+	had = saved(a, key);
 	rc = j.failed ? -ENOMEM
-	     : a->env.n + a->metadata.n + strlen(key) + j.len + 2 > BOX_TEXTS_MAX
+	     : a->env.n + a->metadata.n - had + strlen(key) + j.len + 2 > BOX_TEXTS_MAX
 		     ? -ENOBUFS
 		     : texts_add(&a->metadata, key, strlen(key), j.buf, j.len);
+	if (rc == 0 && had > 0)
+		texts_remove(&a->metadata, key); /* the first of the two */
 	json_done(&j);
-	abox_changed(a);
+	if (rc == 0)
+		abox_changed(a);
 	return rc;
 }
 
@@ -265,7 +281,8 @@ static void new_id(char id[KERNEL_UUID])
 		       b[8] >> 4, b[9], b[10], b[11], b[12], b[13], b[14], b[15]);
 }
 
-static void finish(struct req *r, int status, const struct session_text *s)
+/* 0, or -1: refused, and nothing was changed. */
+static int keep(struct req *r, const struct session_text *s)
 {
 	int rc = save(s);
 
@@ -274,19 +291,26 @@ static void finish(struct req *r, int status, const struct session_text *s)
 			   "the kernel has no room for this session's texts");
 	else if (rc < 0)
 		req_refuse(r, 503, "no_memory", NULL, "out of memory");
-	else
-		reply(r, status, s);
+	return rc < 0 ? -1 : 0;
 }
 
-/* The kernel is there. What the request wants is looked up again: nobody had to keep it. */
-static void on_made(struct req *r, struct kernel *k)
+/* The first session of a kernel. What the request wants is looked up again: nobody had to keep it. */
+static int begin(struct req *r, struct kernel *k)
 {
 	struct session_text s = { .k = k };
 	struct json_text body;
 
 	new_id(s.id);
-	if (jup_body(r, &body) == 0 && take(r, body, &s) == 0)
-		finish(r, 201, &s);
+	if (jup_body(r, &body) < 0 || take(r, body, &s) < 0 || keep(r, &s) < 0)
+		return -1;
+	reply(r, 201, &s);
+	return 0;
+}
+
+static void on_made(struct req *r, struct kernel *k)
+{
+	if (begin(r, k) < 0)
+		jup_end(k, false);
 }
 
 void jup_session_create(struct req *r)
@@ -312,30 +336,58 @@ void jup_session_create(struct req *r)
 		return;
 	kernel = kernel_of(body);
 	if (k != NULL)
-		on_made(r, k);
+		(void)begin(r, k);
 	else
 		jup_make(r, json_text_kind(kernel) == '{' ? kernel : (struct json_text){ "{}", 2 },
 			 on_made);
 }
 
-void jup_session_patch(struct req *r)
+/* What the body changes of a session. k: its kernel from now on; the one that it had ends. 0, or -1: refused. */
+static int change(struct req *r, struct kernel *k)
 {
 	struct session_text s, before;
+	struct json_text body;
+
+	if (!find(r, &before))
+		return -1;
+	s = before;
+	if (k != NULL)
+		s.k = k;
+	if (jup_body(r, &body) < 0 || take(r, body, &s) < 0 || keep(r, &s) < 0)
+		return -1;
+	if (s.k != before.k) {
+		audit(r->g, "kernel_ended", r, "tenant", r->tenant->name, "box", before.k->a->id,
+		      NULL);
+		if (s.k->a != before.k->a)
+			forget(&before, before.k->a);
+		jup_end(before.k, false);
+	}
+	reply(r, 200, &s);
+	return 0;
+}
+
+static void on_other(struct req *r, struct kernel *k)
+{
+	if (change(r, k) < 0)
+		jup_end(k, false);
+}
+
+void jup_session_patch(struct req *r)
+{
+	struct json_member name = { .key = "name" };
+	struct session_text s;
 	struct json_text body;
 	struct kernel *k;
 	bool answered;
 
-	if (!find(r, &before))
-		return;
-	s = before;
-	if (jup_body(r, &body) < 0 || take(r, body, &s) < 0)
+	if (!find(r, &s) || jup_body(r, &body) < 0 || take(r, body, &s) < 0)
 		return;
 	k = named_kernel(r, body, &answered);
 	if (answered)
 		return;
-	if (k != NULL && k != before.k) {
-		forget(&before, before.k->a);
-		s.k = k;
-	}
-	finish(r, 200, &s);
+	json_text_find(kernel_of(body), &name, 1);
+	if (k == NULL && json_text_kind(name.value) == '"')
+		jup_make(r, kernel_of(body), on_other);
+	else
+		(void)change(r, k);
 }

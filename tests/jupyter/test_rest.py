@@ -155,6 +155,15 @@ def test_environment_of_others(server):
     env = {"PATH": "/nowhere", "HOME": "/root", "LS_COLORS": "x" * 20000, "LD_PRELOAD": "/nowhere.so", "JPY_SESSION_NAME": "x.ipynb", "KERNEL_A": "b"}
     with Kernel(server, {"name": "python3", "env": env}) as kernel:
         assert kernel.run("import os; os.environ['KERNEL_A'], os.environ['PATH'] == '/nowhere'").value == "('b', False)"
+        assert kernel.run("sorted(set(os.environ) & {'LS_COLORS', 'LD_PRELOAD', 'JPY_SESSION_NAME'})").value == "[]"
+
+
+@pytest.mark.more
+def test_environment_that_is_allowed(serve):
+    server = serve(jupyter_client_env="ONE_OF_MINE,JPY_SESSION_NAME", **WARM)
+    env = {"ONE_OF_MINE": "1", "ANOTHER": "2", "JPY_SESSION_NAME": "x", "KERNEL_A": "b"}
+    with Kernel(server, {"name": "python3", "env": env}) as kernel:
+        assert eval(kernel.run(f"import os; {{k: v for k, v in os.environ.items() if k in {env}}}").value) == {k: env[k] for k in env if k != "ANOTHER"}
 
 
 @pytest.mark.more
@@ -338,10 +347,22 @@ def test_a_token_in_the_address(tokens):
     assert ONE not in tokens.log()
 
 
-def test_options_needs_no_token(tokens):
-    """A browser asks before it may send one."""
-    status, _, _ = tokens.request("OPTIONS", "/api/kernels")
-    assert status != 401 and status < 500
+def test_a_page_of_an_allowed_origin(serve):
+    """A browser asks without a token whether it may send one."""
+    page = "https://lab.example.org"
+    server = serve(allowed_origin=page, env=tokens_variable({"one": ONE}), **WARM)
+    ask = {"Origin": page, "Access-Control-Request-Method": "POST", "Access-Control-Request-Headers": "authorization,content-type"}
+    status, given, _ = server.request("OPTIONS", "/api/kernels", headers=ask)
+    assert status == 204 and given["Access-Control-Allow-Origin"] == page and "POST" in given["Access-Control-Allow-Methods"]
+    assert given["Access-Control-Allow-Headers"] == "authorization,content-type" and given["Vary"] == "Origin"
+    status, given, _ = server.request("GET", "/api/kernelspecs", headers={"Origin": page, "Authorization": f"token {ONE}"})
+    assert status == 200 and given["Access-Control-Allow-Origin"] == page
+    assert server.request("GET", "/api/kernelspecs", headers={"Origin": page})[0] == 401
+    assert server.request("OPTIONS", "/api/kernels", headers={"Origin": page})[0] == 401, "no preflight"
+    assert server.request("OPTIONS", "/api/kernels", headers={**ask, "Origin": "https://evil.example.org"})[0] == 403
+    with Kernel(server, headers={"Authorization": f"token {ONE}", "Origin": page}) as kernel:
+        with kernel.client() as client:
+            assert client.value("6 * 7") == "42"
 
 
 def test_others_see_nothing(tokens):
