@@ -367,6 +367,7 @@ static void on_message(void *arg, uint64_t number, unsigned int flags, const uin
 	c->too_large = false;
 	t->partly = false;
 	task_took(t, number, n);
+	cell_flow(c);
 }
 
 static void on_output(void *arg, uint64_t number, unsigned int stream, const uint8_t *p, size_t n)
@@ -381,6 +382,7 @@ static void on_output(void *arg, uint64_t number, unsigned int stream, const uin
 	task_on_output(&c->t, number, stream, p, n);
 	if (c->t.run.ended && c->t.run.seq > seq)
 		jup_late(c);
+	cell_flow(c);
 	if (c->spill != NULL && !c->t.has_exit)
 		spill_output(c->spill, p, n, buf_len(b) - before);
 }
@@ -479,6 +481,7 @@ static struct cell *make(struct abox *a, struct kernel *k, const char *name, uns
 	c->k = k;
 	(void)snprintf(c->kernel, sizeof(c->kernel), "%s", name);
 	buf_init(&c->message, CELL_MESSAGE_MAX);
+	cell_flow_init(c);
 	return c;
 }
 
@@ -600,9 +603,12 @@ int cell_send(struct cell *c)
 	char kernel[24];
 	const char *argv[] = { kernel, NULL };
 	struct job_spec job = { .kind = JOB_CELL,
-				.flags = JOB_STDIN | (c->spill == NULL ? JOB_KEEP : 0),
+				.flags = JOB_STDIN | (c->spill == NULL ? JOB_KEEP : 0) |
+					 (task_flows(&c->t) ? JOB_FLOW : 0),
 				.timeout_us = c->timeout_us,
-				.output_max = c->spill == NULL ? t->a->limits.v[LIMIT_OUTPUT] : 0,
+				.output_max = c->spill != NULL ? 0
+					      : task_flows(t)  ? cell_flow_ring(c)
+							       : t->a->limits.v[LIMIT_OUTPUT],
 				.cwd = "/",
 				.argv = argv,
 				.envp = envp };

@@ -77,9 +77,9 @@ struct jup_client {
 	struct ws *ws;
 	enum jup_framing framing;
 	char key[JUP_KEY];
-	struct jup_tap *taps; /* in the order of their cells */
-	struct jup_unsent *unsent;
-	size_t nunsent, cap_unsent;
+	struct jup_tap *taps;      /* in the order of their cells */
+	struct jup_unsent *unsent; /* [first_unsent, nunsent) */
+	size_t first_unsent, nunsent, cap_unsent;
 	struct timer slow, again;
 	bool closing, closed;
 	struct deferred deferred;
@@ -132,6 +132,12 @@ void jup_pump(struct jup_client *c);
 void jup_taps_done(struct jup_client *c);
 /* It goes, with messages that it never got: they are for the next one. */
 void jup_unsend(struct jup_client *c);
+/* Up to which event all who follow a cell have it. */
+uint64_t jup_heard(const struct cell *c);
+/* Whether anybody does. */
+bool jup_is_followed(const struct cell *c);
+/* A client has left: what was paused for it goes on. */
+void jup_unpause(struct jup *jup);
 void jup_goodbye(struct jup_client *c, uint16_t code, const char *why);
 
 /* --- REST --- */

@@ -529,6 +529,7 @@ static void on_closed(void *arg)
 		jup->nclients--;
 		if (jup->nclients == 0)
 			jup_unsend(c);
+		jup_unpause(jup);
 		jup->k->a->attached--;
 		abox_touch(jup->k->a);
 	}

@@ -439,7 +439,8 @@ static void tell(const struct event *e)
 		tell_reply(e);
 		break;
 	case RUN_GAP:
-		tell_note(e, "output is missing here: it was not kept");
+		if (e->told.seq > e->cell->t.acked_seq) /* else another gate told it */
+			tell_note(e, "output is missing here: it was not kept");
 		break;
 	case RUN_END:
 		if (e->cell->t.run.cut[0] || e->cell->t.run.cut[1] || e->cell->t.run.cut_other)
@@ -526,37 +527,114 @@ static bool has_room(struct jup_client *c, size_t n)
 
 /* --- what did not arrive ---------------------------------------------------------------------------- */
 
+/* Forget those that have left. */
+static void prune(struct jup_client *c)
+{
+	uint64_t left = ws_sent(c->ws);
+
+	while (c->first_unsent < c->nunsent && c->unsent[c->first_unsent].end <= left)
+		c->first_unsent++;
+	if (c->first_unsent == c->nunsent)
+		c->first_unsent = c->nunsent = 0;
+}
+
+/* Room for one more. */
+static int reserve(struct jup_client *c)
+{
+	size_t cap = c->cap_unsent > 0 ? c->cap_unsent * 2 : 64;
+	struct jup_unsent *p;
+
+	if (c->nunsent < c->cap_unsent)
+		return 0;
+	if (c->first_unsent > 0) {
+		c->nunsent -= c->first_unsent;
+		(void)memmove(c->unsent, c->unsent + c->first_unsent,
+			      c->nunsent * sizeof(*c->unsent));
+		c->first_unsent = 0;
+		return 0;
+	}
+	p = cap <= UNSENT_MAX ? reallocarray(c->unsent, cap, sizeof(*p)) : NULL;
+	if (p == NULL)
+		return -1;
+	c->unsent = p;
+	c->cap_unsent = cap;
+	return 0;
+}
+
 static void note(struct jup_client *c, const struct cell *cell, uint64_t seq)
 {
 	if (c->closing || c->closed)
 		return;
-	if (ws_queued(c->ws) == 0) {
-		c->nunsent = 0;
-		return;
-	}
-	if (c->nunsent == c->cap_unsent) {
-		size_t cap = c->cap_unsent > 0 ? c->cap_unsent * 2 : 64;
-		struct jup_unsent *p =
-			cap <= UNSENT_MAX ? reallocarray(c->unsent, cap, sizeof(*p)) : NULL;
-
-		if (p == NULL)
-			return;
-		c->unsent = p;
-		c->cap_unsent = cap;
-	}
-	c->unsent[c->nunsent++] = (struct jup_unsent){ ws_written(c->ws), cell->t.job_id, seq };
+	prune(c);
+	if (ws_queued(c->ws) > 0 && reserve(c) == 0)
+		c->unsent[c->nunsent++] =
+			(struct jup_unsent){ ws_written(c->ws), cell->t.job_id, seq };
 }
 
 void jup_unsend(struct jup_client *c)
 {
 	struct abox *a = c->jup->k->a;
-	uint64_t left = ws_sent(c->ws);
 
-	for (size_t i = c->nunsent; i > 0 && c->unsent[i - 1].end > left; i--)
+	prune(c);
+	for (size_t i = c->nunsent; i > c->first_unsent; i--)
 		for (struct task *t = a->tasks; t != NULL; t = t->next)
 			if (t->kind == &cell_kind && t->job_id == c->unsent[i - 1].job &&
 			    t->heard >= c->unsent[i - 1].seq)
 				t->heard = c->unsent[i - 1].seq - 1;
+}
+
+static struct kernel *kernel_of(const struct cell *cell)
+{
+	return cell->t.a != NULL ? kernel_named(cell->t.a, cell->kernel, strlen(cell->kernel))
+				 : NULL;
+}
+
+static const struct jup_tap *tap_of(const struct jup_client *c, const struct cell *cell)
+{
+	const struct jup_tap *t = c->taps;
+
+	while (t != NULL && t->rd.run != &cell->t.run)
+		t = t->next;
+	return t;
+}
+
+uint64_t jup_heard(const struct cell *cell)
+{
+	const struct kernel *k = kernel_of(cell);
+	uint64_t min = cell->t.heard;
+
+	for (struct jup_client *c = k != NULL && k->jup != NULL ? k->jup->clients : NULL; c != NULL;
+	     c = c->next) {
+		const struct jup_tap *t = tap_of(c, cell);
+		uint64_t has = t != NULL ? t->rd.after : min;
+
+		prune(c);
+		for (size_t i = c->first_unsent; i < c->nunsent && t != NULL; i++)
+			if (c->unsent[i].job == cell->t.job_id) {
+				has = c->unsent[i].seq - 1;
+				break;
+			}
+		if (has < min)
+			min = has;
+	}
+	return min;
+}
+
+bool jup_is_followed(const struct cell *cell)
+{
+	const struct kernel *k = kernel_of(cell);
+	const struct jup_client *c = k != NULL && k->jup != NULL ? k->jup->clients : NULL;
+
+	while (c != NULL && (c->closing || c->closed || tap_of(c, cell) == NULL))
+		c = c->next;
+	return c != NULL;
+}
+
+void jup_unpause(struct jup *jup)
+{
+	for (struct task *t = jup->k->a->tasks; t != NULL; t = t->next)
+		if (t->kind == &cell_kind && t->paused)
+			cell_flow((struct cell *)t); /* its first member */
 }
 
 /* What there is of one; *n counts bytes. Whether it was read to its end. */
@@ -575,6 +653,8 @@ static bool pump(struct jup_tap *t, size_t *n)
 			cell->t.heard = e.told.seq;
 		note(t->c, cell, e.told.seq);
 	}
+	if (cell->t.paused)
+		cell_flow(cell);
 	if ((!run->ended && !run->lost) || t->rd.after < run->seq)
 		return false;
 	if (run->ended)
@@ -608,7 +688,7 @@ void jup_follow(struct jup_client *c, struct cell *cell, uint64_t after, bool la
 		return;
 	}
 	t->c = c;
-	t->anew = cell->t.adopted && cell->t.heard == 0 && after == 0;
+	t->anew = cell->t.adopted && cell->t.heard == 0 && after == 0 && cell->t.acked_frame == 0;
 	while (!late && *at != NULL)
 		at = &(*at)->next;
 	t->next = *at;

@@ -155,6 +155,14 @@ int cell_answer(struct cell *c, const char *p, size_t n, bool end);
 /* The kernel of this name, made where there is none, if it takes one more cell. NULL: answered. */
 struct kernel *cell_kernel(struct req *r, struct abox *a, const struct field_str *name);
 
+/* --- cell_flow.c --- */
+
+void cell_flow_init(struct cell *c);
+/* How many bytes init may keep of it. */
+uint64_t cell_flow_ring(const struct cell *c);
+/* Something was said, read, or somebody has left: let go, pause, go on. */
+void cell_flow(struct cell *c);
+
 /* --- cell_spill.c --- */
 
 struct spill;

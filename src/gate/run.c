@@ -9,7 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { FIRST_MARKS = 8, FULL_US = 100000 };
+enum { FIRST_MARKS = 8, FULL_US = 100000, OTHER_CROWD = RUN_OTHER_MAX / 4 };
 
 static const char *const names[] = {
 #define EVENT(id, name) name,
@@ -35,6 +35,13 @@ void run_init(struct run *run, struct loop *loop, struct runs *all, struct run_s
 	buf_init(&run->out[0], max);
 	buf_init(&run->out[1], max);
 	buf_init(&run->other, RUN_OTHER_MAX + RUN_END_MAX);
+}
+
+static enum run_source source_of(unsigned int event)
+{
+	return event == RUN_STDOUT   ? RUN_OF_STDOUT
+	       : event == RUN_STDERR ? RUN_OF_STDERR
+				     : RUN_OF_OTHER;
 }
 
 /* --- what it holds ------------------------------------------------------------------------------ */
@@ -269,6 +276,48 @@ void run_forget(struct run *run)
 	count(run);
 }
 
+/* Where the first mark of a source that stays begins; n: none does. */
+static size_t first_of(const struct run *run, size_t from, unsigned int source, size_t n)
+{
+	for (size_t i = from; i < run->nmarks; i++)
+		if (source_of(run->marks[i].event) == source)
+			return run->marks[i].at;
+	return n;
+}
+
+void run_trim(struct run *run, uint64_t upto)
+{
+	size_t keep = run->first, drop[RUN_SOURCES];
+
+	for (const struct run_reader *rd = run->readers; rd != NULL; rd = rd->next)
+		if (rd->inside)
+			return;
+	while (keep < run->nmarks && run->marks[keep].seq <= upto)
+		keep++;
+	if (keep == run->first)
+		return;
+	drop[RUN_OF_STDOUT] = first_of(run, keep, RUN_OF_STDOUT, run->taken[0]);
+	drop[RUN_OF_STDERR] = first_of(run, keep, RUN_OF_STDERR, run->taken[1]);
+	drop[RUN_OF_OTHER] = first_of(run, keep, RUN_OF_OTHER, buf_len(&run->other));
+	for (size_t i = keep; i < run->nmarks; i++)
+		run->marks[i].at -= drop[source_of(run->marks[i].event)];
+	for (unsigned int i = 0; i < 2; i++) {
+		run->taken[i] -= drop[i];
+		run->trimmed[i] = run->trimmed[i] || drop[i] > 0;
+		buf_take(&run->out[i], drop[i]);
+	}
+	buf_take(&run->other, drop[RUN_OF_OTHER]);
+	run->first = keep;
+	count(run);
+}
+
+bool run_is_crowded(const struct run *run)
+{
+	return buf_len(&run->out[0]) > run->out[0].max / 2 ||
+	       buf_len(&run->out[1]) > run->out[1].max / 2 || buf_len(&run->other) > OTHER_CROWD ||
+	       run->nmarks - run->first > RUN_MARKS_MAX / 2;
+}
+
 /* --- answers ---------------------------------------------------------------------------------------- */
 
 void run_put_value(const struct run *run, struct json *j, const char *p, size_t n)
@@ -296,9 +345,8 @@ static void put_bytes(struct json *j, bool base64, const void *p, size_t n)
 
 const char *run_mark_bytes(const struct run *run, const struct run_mark *m)
 {
-	const struct buf *b = m->event == RUN_STDOUT   ? &run->out[0]
-			      : m->event == RUN_STDERR ? &run->out[1]
-						       : &run->other;
+	enum run_source of = source_of(m->event);
+	const struct buf *b = of == RUN_OF_OTHER ? &run->other : &run->out[of];
 
 	return m->n > 0 ? buf_head(b) + m->at : "";
 }
@@ -333,8 +381,8 @@ void run_answer(const struct run *run, struct json *j, unsigned int parts)
 			run->ops->put_output(run->arg, j, parts);
 	}
 	json_open(j, "truncated", '{');
-	json_bool(j, "stdout", run->cut[0]);
-	json_bool(j, "stderr", run->cut[1]);
+	json_bool(j, "stdout", run->cut[0] || run->trimmed[0]);
+	json_bool(j, "stderr", run->cut[1] || run->trimmed[1]);
 	if (run->ops->put_output != NULL)
 		json_bool(j, "results", run->cut_other);
 	json_close(j, '}');

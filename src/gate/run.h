@@ -92,7 +92,8 @@ struct run {
 	size_t taken[2]; /* bytes that events cover */
 	size_t counted;  /* towards `all` and `share` */
 	bool base64;
-	bool cut[2]; /* something of it is missing */
+	bool cut[2];     /* something of it is missing */
+	bool trimmed[2]; /* something of it was heard, and let go */
 	bool cut_other;
 	bool ended;
 	bool lost;                       /* there was an end, and nobody knows it */
@@ -114,6 +115,7 @@ struct run_reader {
 	struct run_reader *prev, *next;
 	uint64_t after; /* the last event that it has */
 	bool news;
+	bool inside; /* it tells from the log, where it lies: nothing is let go meanwhile */
 	void (*more)(struct run_reader *rd); /* there is something to read, or the run has ended */
 };
 
@@ -145,6 +147,11 @@ void run_lose(struct run *run);
 void run_tell(struct run *run);
 /* Drop all that it printed and all events but the last: its answer then has no output. */
 void run_forget(struct run *run);
+
+/* Let go of events up to this one. */
+void run_trim(struct run *run, uint64_t upto);
+/* Whether it holds so much that soon something would have to be cut. */
+bool run_is_crowded(const struct run *run);
 
 /* Bytes held. */
 size_t run_bytes(const struct run *run);
@@ -183,7 +190,7 @@ bool run_next(const struct run_reader *rd, struct run_told *ret);
 
 enum { RUN_TURN = 128 * 1024 }; /* so many bytes are told in one turn, then others are heard */
 
-enum run_source { RUN_OF_STDOUT, RUN_OF_STDERR, RUN_OF_OTHER };
+enum run_source { RUN_OF_STDOUT, RUN_OF_STDERR, RUN_OF_OTHER, RUN_SOURCES };
 
 /* What of the log is missing in a text, and where. */
 struct run_hole {

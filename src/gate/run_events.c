@@ -89,6 +89,7 @@ static void collect(struct sse *s, struct json *j)
 		json_raw(j, "\n\n", 2);
 		run_pieces_done(&s->pieces);
 	}
+	s->rd.inside = s->telling;
 }
 
 static bool has_all(const struct sse *s)

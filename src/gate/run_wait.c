@@ -107,6 +107,7 @@ static void begin_long(struct waiting *w, int status)
 	told(run, &w->pieces.j);
 	timer_clear(&w->g->loop, &w->over);
 	w->rd.more = on_nothing;
+	w->rd.inside = true;
 	r->work = w;
 	r->gone = on_lost;
 	r->drained = on_drained;

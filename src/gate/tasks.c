@@ -359,11 +359,13 @@ static void on_figures(void *arg, struct chan_msg *m, const struct err *e)
 
 void task_note_missing(struct task *t, uint64_t number)
 {
+	bool *missing = task_flows(t) ? t->run.trimmed : t->run.cut;
+
 	if (number > t->run.frame + 1)
-		t->run.cut[0] = t->run.cut[1] = true;
+		missing[0] = missing[1] = true;
 }
 
-static size_t window(const struct task *t)
+size_t task_window(const struct task *t)
 {
 	const uint64_t *limit = t->a->limits.v;
 	uint64_t most = 2 * limit[LIMIT_OUTPUT] + RUN_OTHER_MAX;
@@ -427,22 +429,22 @@ void task_took(struct task *t, uint64_t number, size_t n)
 	if (t->has_exit) { /* late: it goes with the end, or behind it */
 		if (!t->held)
 			gjob_ack(&t->job, number);
-		else if (t->a != NULL && t->total - t->acked_total > window(t))
+		else if (t->a != NULL && t->total - t->acked_total > task_window(t))
 			let_go(t);
 		return;
 	}
 	if (t->a == NULL)
 		return;
-	if (may_cut(t) && t->total - last >= window(t) / TASK_POINTS)
+	if (may_cut(t) && t->total - last >= task_window(t) / TASK_POINTS)
 		add_point(t, number);
-	if (t->held_back || t->total - t->acked_total <= window(t))
+	if (t->held_back || t->total - t->acked_total <= task_window(t))
 		return;
-	p = find_point(t, window(t) / 2);
+	p = find_point(t, task_window(t) / 2);
 	if (p == NULL)
 		p = find_point(t, 0);
 	if (p != NULL)
 		acknowledge(t, *p);
-	else if (!t->partly && t->total - t->acked_total > window(t) / 4 * 5)
+	else if (!t->partly && t->total - t->acked_total > task_window(t) / 4 * 5)
 		acknowledge(t, (struct task_point){ number, t->run.seq, t->total });
 }
 

@@ -99,6 +99,7 @@ struct task {
 	} points[TASK_POINTS];
 	unsigned int npoints;
 	bool held_back; /* it spills faster than its file is written */
+	bool paused;    /* it flows faster than its readers read */
 	bool partly;    /* a message has begun and is not whole: no time to acknowledge anything */
 	uint64_t acked_frame, acked_seq; /* what was acknowledged while it ran */
 	struct buf input;
@@ -111,6 +112,12 @@ struct task {
 	uint64_t heard; /* of a dialect's: the last event that any of its clients was sent */
 	struct timer grace, late;
 };
+
+/* Whether its output is told as it comes, however much it is: see cell_flow.c. */
+static inline bool task_flows(const struct task *t)
+{
+	return (t->flags & (TASK_WHOLE | TASK_ASIDE)) == TASK_WHOLE;
+}
 
 /* Into the list of its box; t is zeroed memory of the caller's, and freed by its kind. */
 void task_init(struct task *t, const struct task_kind *kind, struct abox *a, unsigned int flags);
@@ -131,6 +138,8 @@ void task_on_ended(void *arg, const struct job_exit *x, uint64_t number);
 void task_on_failed(void *arg, int error, const char *why);
 /* A frame of n bytes was taken in: acknowledge what is enough. */
 void task_took(struct task *t, uint64_t number, size_t n);
+/* How many bytes init may be left with. */
+size_t task_window(const struct task *t);
 /* Frames that the last gate acknowledged were in its memory. */
 void task_note_missing(struct task *t, uint64_t number);
 /* A client of it has left before its end. */
