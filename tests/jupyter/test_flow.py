@@ -1,0 +1,157 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Output of any length: nothing of it is dropped as long as somebody reads, and a client that is slow makes its program wait, and nobody else."""
+import concurrent.futures
+import time
+
+import pytest
+
+from jup import Kernel, shown
+from server import WARM, needs_root, serve, shared, until  # noqa: F401
+
+pytestmark = needs_root
+
+# Half a megabyte is kept for nobody: what flows is much more than that.
+server = shared(box_output_bytes="524288", **WARM)
+LINE = "".join(chr(33 + i % 90) for i in range(990))
+LINES = f"for i in range({{}}): print(f'{{{{i:09d}}}}', {LINE!r})\n"
+MISSING = "output is missing"
+
+
+@pytest.fixture
+def kernel(server):
+    with Kernel(server) as kernel:
+        yield kernel
+
+
+def numbers(text):
+    """Of the lines, each of which must be whole."""
+    found = []
+    for line in text.splitlines():
+        number, rest = line.split(" ", 1)
+        assert rest == LINE, line[:100]
+        found.append(int(number))
+    return found
+
+
+def memory(server):
+    """Of the gate, in bytes."""
+    with open(f"/proc/{server.pid_of('gate')}/statm", encoding="ascii") as f:
+        return int(f.read().split()[1]) * 4096
+
+
+@pytest.mark.parametrize("framing", [pytest.param("text", marks=pytest.mark.more), "v1"])
+def test_all_of_it_arrives(kernel, framing):
+    with kernel.client(framing) as client:
+        told = client.run(LINES.format(30000)).ok
+        assert numbers(told.text()) == list(range(30000)) and told.text("stderr") == ""
+        assert client.run("6 * 7").ok.value == "42"
+
+
+def test_both_streams(kernel):
+    with kernel.client() as client:
+        told = client.run("import sys\n" + LINES.format(6000) + f"for i in range(6000): print(f'{{i:09d}}', {LINE!r}, file=sys.stderr)").ok
+        assert numbers(told.text()) == numbers(told.text("stderr")) == list(range(6000))
+
+
+def test_more_displays_than_are_kept(kernel):
+    """A progress bar that goes on for hours."""
+    with kernel.client() as client:
+        told = client.run("h = display('x' * 100000, display_id='bar')\nfor i in range(600): h.update(f'{i}' + 'x' * 100000)").ok
+        assert [c["data"]["text/plain"].strip("'x") for c in told.of("update_display_data")] == [str(i) for i in range(600)]
+        assert MISSING not in told.text("stderr")
+
+
+@pytest.mark.more
+def test_more_events_than_are_kept(kernel):
+    with kernel.client() as client:
+        told = client.run("import sys\nfor i in range(100000): sys.stdout.write(f'{i} '); sys.stdout.flush()").ok
+        assert [int(n) for n in told.text().split()] == list(range(100000)) and told.text("stderr") == ""
+
+
+def test_a_client_that_pauses(server, kernel):
+    """It reads nothing for a while; its program waits, and others do not."""
+    with kernel.client() as client, Kernel(server) as other:
+        before = memory(server)
+        header = client.execute(LINES.format(150000))
+        client.until(lambda m: m.type == "stream")
+        time.sleep(2)
+        assert kernel.state == "busy", "it waits"
+        assert other.run("6 * 7").value == "42"
+        assert memory(server) - before < 64 << 20
+        told = client.told(header).ok
+        assert numbers(told.text()) == list(range(150000)) and told.text("stderr") == ""
+
+
+def test_one_reads_and_one_pauses(kernel):
+    """Both have all of it in the end."""
+    with kernel.client() as client, kernel.client() as other, concurrent.futures.ThreadPoolExecutor(1) as pool:
+        header = client.execute(LINES.format(60000))
+        mine = pool.submit(lambda: client.told(header).ok.text())
+        time.sleep(1)
+        theirs = other.told(header)
+        assert numbers(theirs.text()) == numbers(mine.result()) == list(range(60000))
+        assert not theirs.replies, "that is for who asked"
+
+
+def test_nobody_is_there(kernel):
+    """What is kept is bounded, the program goes on, and who comes is told that something is missing."""
+    with kernel.client(session_id="mine") as client:
+        header = client.begin("import os, time\nwhile not os.path.exists('go'): time.sleep(0.01)\n" + LINES.format(20000) + "open('said', 'w')")
+    kernel.wait_alone()
+    kernel.touch("go")
+    kernel.shell("while ! test -e said; do sleep 0.01; done")
+    kernel.wait_state("idle")
+    with kernel.client(session_id="mine") as client:
+        told = client.told(header).ok
+        assert MISSING in told.text("stderr")
+        text = told.text()
+        assert text.startswith("000000000 ") and (1 << 20) < len(text) < (8 << 20)
+
+
+def test_who_does_not_read_leaves(kernel):
+    """The program goes on when the client that made it wait has gone."""
+    with kernel.client(session_id="mine") as client:
+        client.begin("import os, time\n" + LINES.format(60000) + "open('said', 'w')")
+        client.until(lambda m: m.type == "stream")
+        time.sleep(1)
+        assert kernel.state == "busy"
+    kernel.shell("while ! test -e said; do sleep 0.01; done")
+    kernel.wait_state("idle")
+    assert kernel.run("6 * 7").value == "42"
+
+
+def test_interrupted_while_it_waits(kernel):
+    with kernel.client() as client:
+        header = client.execute("while True: print('x' * 1000)")
+        client.until(lambda m: m.type == "stream")
+        time.sleep(1)
+        assert kernel.interrupt()[0] == 204
+        told = client.told(header)
+        assert told.reply["ename"] == "KeyboardInterrupt"
+        assert client.run("6 * 7").ok.value == "42"
+
+
+@pytest.mark.more
+def test_killed_while_it_flows(serve):
+    """The next gate goes on where the last one was, or a little earlier: nothing is missing."""
+    server = serve(box_output_bytes="524288", **WARM)
+    kernel, found = Kernel(server), []
+    with kernel.client(session_id="mine") as client:
+        header = client.execute(LINES.format(100000))
+        while sum(len(m.content.get("text", "")) for m in found) < 40_000_000:
+            m = client.next()
+            found += [m] if m.parent == header["msg_id"] and m.type == "stream" else []
+        server.next_gate(server.kill_gate())
+    rest = []
+    with kernel.client(session_id="mine") as client:
+        while not rest or rest[-1].state != "idle":
+            m = client.next()
+            rest += [m] if m.parent == header["msg_id"] else []
+    first, second = ("".join(m.content["text"] for m in part if m.type == "stream") for part in (found, rest))
+    if "clear_output" not in [m.type for m in rest]:
+        begin = int(second[second.index("\n") + 1:][:9])
+        assert numbers(second[second.index("\n") + 1:]) == list(range(begin, 100000))
+        assert begin <= int(first[first.rindex("\n", 0, -1000) + 1:][:9]) + 1
+    else:
+        assert numbers(shown(rest)[0][1]) == list(range(100000))
+    assert [m.content["status"] for m in rest if m.type == "execute_reply"] == ["ok"]
