@@ -285,14 +285,14 @@ static size_t first_of(const struct run *run, size_t from, unsigned int source, 
 	return n;
 }
 
-void run_trim(struct run *run, uint64_t upto)
+void run_trim(struct run *run, uint64_t last)
 {
 	size_t keep = run->first, drop[RUN_SOURCES];
 
 	for (const struct run_reader *rd = run->readers; rd != NULL; rd = rd->next)
 		if (rd->inside)
 			return;
-	while (keep < run->nmarks && run->marks[keep].seq <= upto)
+	while (keep < run->nmarks && run->marks[keep].seq <= last)
 		keep++;
 	if (keep == run->first)
 		return;

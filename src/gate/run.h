@@ -149,7 +149,7 @@ void run_tell(struct run *run);
 void run_forget(struct run *run);
 
 /* Let go of events up to this one. */
-void run_trim(struct run *run, uint64_t upto);
+void run_trim(struct run *run, uint64_t last);
 /* Whether it holds so much that soon something would have to be cut. */
 bool run_is_crowded(const struct run *run);
 
