@@ -159,6 +159,7 @@ void jup_session_patch(struct req *r);
 void jup_session_delete(struct req *r);
 void jup_status_get(struct req *r);
 void jup_me(struct req *r);
+void jup_swagger(struct req *r);
 
 /* The body of a request: an object; none, and null, is an empty one. 0, or -1: answered. */
 int jup_body(struct req *r, struct json_text *ret);

@@ -128,6 +128,86 @@ void jup_me(struct req *r)
 	req_json(r, 200, &j);
 }
 
+/* --- a description -------------------------------------------------------------------------------- */
+
+/* Behind "/api"; NULL: the route is none of this dialect's. */
+static const char *own_path(const struct route *row)
+{
+	return row->shape == SHAPE_REASON && strncmp(row->path, "/api/", 5) == 0 ? row->path + 4
+										 : NULL;
+}
+
+static void put_parameters(struct json *j, const struct route *row)
+{
+	json_open(j, "parameters", '[');
+	for (const char *p = strchr(row->path, '{'); p != NULL; p = strchr(p + 1, '{')) {
+		json_open(j, NULL, '{');
+		json_bytes(j, "name", p + 1, strcspn(p + 1, "}"));
+		json_str(j, "in", "path");
+		json_str(j, "type", "string");
+		json_bool(j, "required", true);
+		json_close(j, '}');
+	}
+	json_close(j, ']');
+}
+
+static void put_operation(struct json *j, const struct route *row)
+{
+	char method[8], status[8];
+	size_t n = 0;
+
+	for (; row->method[n] != '\0' && n < sizeof(method) - 1; n++)
+		method[n] = (char)(row->method[n] | 0x20);
+	method[n] = '\0';
+	(void)snprintf(status, sizeof(status), "%d", row->status);
+	json_open(j, method, '{');
+	json_str(j, "summary", row->doc);
+	put_parameters(j, row);
+	json_open(j, "responses", '{');
+	json_open(j, status, '{');
+	json_str(j, "description", req_reason(row->status));
+	json_close(j, '}');
+	json_close(j, '}');
+	json_close(j, '}');
+}
+
+/* As a kernel gateway has it: Swagger 2.0. JSON is YAML, too. */
+void jup_swagger(struct req *r)
+{
+	const struct http_target *t = &r->target;
+	bool yaml = t->nseg > 0 && http_slice_is(t->seg[t->nseg - 1], "swagger.yaml");
+	struct json j;
+
+	json_init(&j);
+	json_open(&j, NULL, '{');
+	json_str(&j, "swagger", "2.0");
+	json_open(&j, "info", '{');
+	json_str(&j, "title", "Glovebox as a Jupyter kernel gateway");
+	json_str(&j, "version", GLOVEBOX_VERSION);
+	json_close(&j, '}');
+	json_str(&j, "basePath", "/api");
+	json_open(&j, "paths", '{');
+	for (unsigned int i = 0; i < nroutes; i++) {
+		const char *path = own_path(&routes[i]);
+
+		if (path == NULL || (i > 0 && strcmp(routes[i - 1].path, routes[i].path) == 0))
+			continue;
+		json_open(&j, path, '{');
+		for (unsigned int k = i; k < nroutes && strcmp(routes[k].path, routes[i].path) == 0;
+		     k++)
+			put_operation(&j, &routes[k]);
+		json_close(&j, '}');
+	}
+	json_close(&j, '}');
+	json_close(&j, '}');
+	if (j.failed || !yaml) {
+		req_json(r, 200, &j);
+		return;
+	}
+	req_reply(r, 200, "text/x-yaml", j.buf, j.len);
+	json_done(&j);
+}
+
 /* Files of a kernel's kind: there are none. */
 void jup_nothing(struct req *r)
 {

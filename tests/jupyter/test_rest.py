@@ -589,7 +589,6 @@ def test_me(server, tokens):
     assert tokens.call("GET", "/api/me")[0] == 401
 
 
-@pytest.mark.xfail(strict=True, reason="there is no description of these calls yet")
 def test_swagger(server):
     status, given, data = server.request("GET", "/api/swagger.json")
     assert status == 200 and given["Content-Type"].startswith("application/json")
