@@ -42,7 +42,7 @@ static void load(struct abox *a, const char *key, const char *value, struct sess
 }
 
 /* How many bytes a session has in its box: none, or all that it has. */
-static size_t saved(const struct abox *a, const char *key)
+static size_t bytes_of(const struct abox *a, const char *key)
 {
 	const char *k, *value;
 	size_t at = 0;
@@ -70,7 +70,7 @@ static int save(const struct session_text *s)
 	json_str(&j, "type", s->type);
 	json_str(&j, "kernel", s->k->name);
 	json_close(&j, '}');
-	had = saved(a, key);
+	had = bytes_of(a, key);
 	rc = j.failed ? -ENOMEM
 	     : a->env.n + a->metadata.n - had + strlen(key) + j.len + 2 > BOX_TEXTS_MAX
 		     ? -ENOBUFS
