@@ -704,18 +704,10 @@ static void deletion_gone(struct req *r)
 	d->r = NULL;
 }
 
-void box_delete(struct req *r)
+void abox_delete_for(struct abox *a, struct req *r)
 {
-	struct abox *a = abox_find(r, false);
-	struct deletion *d;
+	struct deletion *d = calloc(1, sizeof(*d));
 
-	if (a == NULL)
-		return;
-	if (a->state == ABOX_CREATING) {
-		own_refuse(r, OWN_WRONG_STATE, NULL, "the box '%s' is creating", a->id);
-		return;
-	}
-	d = calloc(1, sizeof(*d));
 	if (d == NULL) {
 		own_refuse(r, OWN_NO_MEMORY, NULL, "out of memory");
 		return;
@@ -726,4 +718,17 @@ void box_delete(struct req *r)
 	r->work = d;
 	r->gone = deletion_gone;
 	abox_end(a, REASON_DELETED); /* answered when nothing of it is left */
+}
+
+void box_delete(struct req *r)
+{
+	struct abox *a = abox_find(r, false);
+
+	if (a == NULL)
+		return;
+	if (a->state == ABOX_CREATING) {
+		own_refuse(r, OWN_WRONG_STATE, NULL, "the box '%s' is creating", a->id);
+		return;
+	}
+	abox_delete_for(a, r);
 }

@@ -132,6 +132,8 @@ void abox_end(struct abox *a, enum abox_reason reason);
 /* It never came to be: nobody is to hear of it. */
 void abox_drop(struct abox *a);
 /* It was used: its idle time begins anew. */
+/* End it, and answer when nothing of it is left. */
+void abox_delete_for(struct abox *a, struct req *r);
 void abox_touch(struct abox *a);
 /* Look after its deadlines, here and at the keeper. */
 void abox_schedule(struct abox *a);

@@ -28,6 +28,12 @@ uint64_t cell_flow_ring(const struct cell *c)
 	return task_window(&c->t) + RING_MORE;
 }
 
+void cell_resume(struct cell *c)
+{
+	c->t.paused = false;
+	gjob_pause(&c->t.job, false);
+}
+
 void cell_flow(struct cell *c)
 {
 	struct task *t = &c->t;

@@ -269,12 +269,10 @@ static void keep_reply(struct cell *c, uint64_t number, const char *p, size_t n)
 {
 	struct cell_said s;
 
-	if (cell_reply_said(p, n, &s) == 0) {
-		run_event(&c->t.run, number, s.event, s.members.buf, s.members.len);
-		c->replied = true;
-	} else {
+	if (cell_reply_said(p, n, &s) == 0)
+		c->replied = run_event(&c->t.run, number, s.event, s.members.buf, s.members.len);
+	else
 		run_nothing(&c->t.run, number);
-	}
 	json_done(&s.members);
 }
 
@@ -309,7 +307,7 @@ static void take_message(struct cell *c, uint64_t number, const char *p, size_t 
 		c->t.run.cut_other = c->t.run.cut_other || s.members.failed;
 		run_nothing(&c->t.run, number);
 	} else {
-		run_event(&c->t.run, number, s.event, s.members.buf, s.members.len);
+		(void)run_event(&c->t.run, number, s.event, s.members.buf, s.members.len);
 	}
 	if (c->t.run.ended && s.event != RUN_EVENT_MAX)
 		jup_late(c);
@@ -367,7 +365,8 @@ static void on_message(void *arg, uint64_t number, unsigned int flags, const uin
 	c->too_large = false;
 	t->partly = false;
 	task_took(t, number, n);
-	cell_flow(c);
+	if (!t->paused)
+		cell_flow(c);
 }
 
 static void on_output(void *arg, uint64_t number, unsigned int stream, const uint8_t *p, size_t n)
@@ -382,7 +381,8 @@ static void on_output(void *arg, uint64_t number, unsigned int stream, const uin
 	task_on_output(&c->t, number, stream, p, n);
 	if (c->t.run.ended && c->t.run.seq > seq)
 		jup_late(c);
-	cell_flow(c);
+	if (!c->t.paused)
+		cell_flow(c);
 	if (c->spill != NULL && !c->t.has_exit)
 		spill_output(c->spill, p, n, buf_len(b) - before);
 }

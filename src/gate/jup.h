@@ -28,7 +28,11 @@ enum {
 	JUP_MESSAGE_MAX = 16 * 1024 * 1024,   /* of a client */
 	JUP_LARGE = 256 * 1024,               /* a message of more is looked at twice: */
 	JUP_SEND_MAX = 128 * 1024 * 1024,     /* what waits to be sent to all clients of a tenant */
-	JUP_KEY = JUP_ID_MAX + 1,             /* which client it is: session_id of its URL */
+	JUP_BEHIND_MAX =
+		4 * 1024 * 1024,  /* who has not read so much is told no more by the gate itself */
+	JUP_TAPS_MAX = 1024,      /* cells that one client has not read to their ends */
+	JUP_STATES_MAX = 4,       /* states of a kernel that wait behind one of them */
+	JUP_KEY = JUP_ID_MAX + 1, /* which client it is: session_id of its URL */
 };
 
 /* A request on shell that waits for its turn. */
@@ -37,7 +41,8 @@ struct jup_request {
 	char key[JUP_KEY];
 	char type[JUP_TYPE_MAX + 1];
 	bool stop_on_error;
-	char *label; /* see jup_label() */
+	bool aborted; /* it will not run */
+	char *label;  /* see jup_label() */
 	struct json body;
 };
 
@@ -54,6 +59,9 @@ struct jup {
 	char session[33]; /* of what we say ourselves */
 	uint64_t next_message;
 	uint64_t active_ms;
+	unsigned int deaths; /* since a cell ended well */
+	bool feeding;
+	struct timer again; /* there are more requests to be answered */
 };
 
 /* Somebody who reads a cell. */
@@ -62,6 +70,8 @@ struct jup_tap {
 	struct jup_client *c;
 	struct jup_tap *next;
 	bool anew; /* from the beginning, after another gate: what was shown is cleared */
+	const char *states[JUP_STATES_MAX]; /* of its kernel, to be told behind it */
+	unsigned int nstates;
 	struct deferred deferred;
 };
 
@@ -77,7 +87,9 @@ struct jup_client {
 	struct ws *ws;
 	enum jup_framing framing;
 	char key[JUP_KEY];
-	struct jup_tap *taps;      /* in the order of their cells */
+	bool named;           /* the client has chosen its key */
+	struct jup_tap *taps; /* in the order of their cells */
+	unsigned int ntaps;
 	struct jup_unsent *unsent; /* [first_unsent, nunsent) */
 	size_t first_unsent, nunsent, cap_unsent;
 	struct timer slow, again;
@@ -105,10 +117,14 @@ struct jup *jup_of(struct kernel *k);
 void jup_drop(struct kernel *k);
 /* Its process begins, is ready, has died, or is to end. */
 void jup_state(struct kernel *k, const char *state);
+/* Its process has died: whether it is to be started again. */
+bool jup_died(struct kernel *k);
 /* Nothing that waits is run. */
 void jup_abort(struct kernel *k);
 /* A cell of it has ended: if it failed, those that wait do not run. */
 void jup_failed(struct kernel *k, struct cell *c);
+/* A client has read all there was: what waited for that. */
+void jup_caught_up(struct jup *jup);
 /* The next one. */
 void jup_ended(struct kernel *k);
 /* Something was said by a cell that had ended. */
@@ -121,13 +137,16 @@ bool jup_label_is_of(const char *label, const char *key);
 /* --- jup_tell.c --- */
 
 void jup_send(struct jup_client *c, const struct jup_say *s);
-/* To all clients of a kernel, or, if it is a reply, to whose it is. */
-void jup_send_all(struct jup *jup, const struct jup_say *s);
-void jup_status(struct jup *jup, const char *label, const char *state);
+/* Of the kernel itself: behind what was said before it. */
+void jup_status(struct jup *jup, const char *state);
+/* Whether those that are told how a request ended have read what was before it. */
+bool jup_has_read(const struct jup *jup, const char *label);
 /* An answer that the gate itself has: busy, reply, idle. Content is JSON. */
 void jup_answer(struct jup *jup, enum jup_channel channel, const char *type, const char *label,
 		const char *content);
 void jup_follow(struct jup_client *c, struct cell *cell, uint64_t after, bool late);
+/* Where somebody who takes a client's place begins to read a cell; false: that client has all of it. */
+bool jup_place(struct jup_client *c, const struct cell *cell, uint64_t *ret);
 void jup_pump(struct jup_client *c);
 void jup_taps_done(struct jup_client *c);
 /* It goes, with messages that it never got: they are for the next one. */
@@ -138,6 +157,8 @@ uint64_t jup_heard(const struct cell *c);
 bool jup_is_followed(const struct cell *c);
 /* A client has left: what was paused for it goes on. */
 void jup_unpause(struct jup *jup);
+/* Its kernel has ended. */
+void jup_dead(struct jup_client *c);
 void jup_goodbye(struct jup_client *c, uint16_t code, const char *why);
 
 /* --- REST --- */
@@ -168,6 +189,8 @@ typedef void (*jup_made_fn)(struct req *r, struct kernel *k);
 void jup_make(struct req *r, struct json_text body, jup_made_fn made);
 /* End or restart it, and with it the box that is its own. */
 void jup_end(struct kernel *k, bool again);
+/* End it, and answer when that is done. */
+void jup_end_for(struct kernel *k, struct req *r);
 bool jup_is_spec(const char *name);
 /* Where what was made is: a header of the answer. */
 void jup_location(struct req *r, const char *what, const char *id);

@@ -16,6 +16,12 @@
 #include <string.h>
 #include <sys/random.h>
 
+enum {
+	FEED_TURN = 64, /* requests that are answered in one turn */
+	DEATHS_MAX =
+		5, /* of a kernel, one after the other; then it is started when somebody asks */
+};
+
 /* --- labels --------------------------------------------------------------------------------------- */
 
 const char *jup_label_header(const char *label)
@@ -57,6 +63,8 @@ static char *make_label(const struct jup_client *c, const struct jup_msg *m)
 }
 
 /* --- the queue of a kernel -------------------------------------------------------------------------- */
+
+static void feed(struct jup *jup);
 
 static void request_free(struct jup_request *q)
 {
@@ -116,41 +124,28 @@ static void abort_request(struct jup *jup, struct jup_request *q)
 	request_free(q);
 }
 
-static void pump_all(struct jup *jup)
+/* Those that wait do not run: they are answered when it is their turn, behind what was before them. */
+static void abort_all(struct jup *jup, bool questions)
 {
-	for (struct jup_client *c = jup->clients, *next; c != NULL; c = next) {
-		next = c->next;
-		jup_pump(c);
-	}
+	for (struct jup_request *q = jup->first; q != NULL; q = q->next)
+		if (!q->aborted && (questions || is_execute(q))) {
+			q->aborted = true;
+			jup->waiting_bytes -= q->body.cap;
+			json_done(&q->body);
+			json_init(&q->body);
+		}
 }
 
 /* An error ends what was to be run behind it. Questions stay. */
 static void abort_waiting(struct jup *jup)
 {
-	struct jup_request *all = jup->first, *next;
 	struct kernel *k = jup->k;
 
-	jup->first = jup->last = NULL; /* nothing begins meanwhile */
+	abort_all(jup, false);
 	for (struct cell *c = k->queue, *behind; c != NULL; c = behind) {
 		behind = c->next;
 		if ((c->t.flags & (TASK_WHOLE | TASK_ASIDE)) == TASK_WHOLE)
 			cell_cancel(c, "an earlier cell failed");
-	}
-	pump_all(jup); /* first, how those ended */
-	for (; all != NULL; all = next) {
-		next = all->next;
-		all->next = NULL;
-		if (is_execute(all)) {
-			jup->nwaiting--;
-			jup->waiting_bytes -= all->body.cap;
-			abort_request(jup, all);
-			continue;
-		}
-		if (jup->last != NULL)
-			jup->last->next = all;
-		else
-			jup->first = all;
-		jup->last = all;
 	}
 }
 
@@ -162,7 +157,8 @@ static void start_request(struct jup *jup)
 	struct cell_spec spec = { .code = "",
 				  .request = &q->body,
 				  .label = q->label,
-				  .flags = TASK_WHOLE | (is_execute(q) ? 0 : TASK_ASIDE) };
+				  .flags = TASK_WHOLE | (is_execute(q) ? 0 : TASK_ASIDE) |
+					   (strncmp(q->type, "comm_", 5) == 0 ? TASK_TALKS : 0) };
 	struct kernel *k = jup->k;
 	struct cell *c;
 	int error;
@@ -186,10 +182,39 @@ static void start_request(struct jup *jup)
 	request_free(q);
 }
 
+static void on_again(void *arg)
+{
+	feed(arg);
+}
+
+/* As many as is good for others. */
 static void feed(struct jup *jup)
 {
-	while (jup->first != NULL && jup->k->nqueued == 0 && !jup->k->unwanted)
-		start_request(jup);
+	unsigned int n = 0;
+
+	if (jup->feeding)
+		return;
+	jup->feeding = true;
+	for (; jup->first != NULL && n < FEED_TURN; n++) {
+		if (jup->first->aborted) {
+			if (!jup_has_read(jup, jup->first->label))
+				break; /* jup_caught_up() comes */
+			abort_request(jup, take_first(jup));
+		} else if (jup->k->nqueued == 0 && !jup->k->unwanted) {
+			start_request(jup);
+		} else {
+			break; /* jup_ended() comes */
+		}
+	}
+	jup->feeding = false;
+	if (n == FEED_TURN)
+		(void)timer_soon(&jup->k->a->g->loop, &jup->again, on_again, jup);
+}
+
+void jup_caught_up(struct jup *jup)
+{
+	if (jup->first != NULL && jup->first->aborted)
+		feed(jup);
 }
 
 /* --- what the kernel does ----------------------------------------------------------------------------- */
@@ -215,8 +240,20 @@ void jup_abort(struct kernel *k)
 {
 	struct jup *jup = k->jup;
 
-	while (jup != NULL && jup->first != NULL)
-		abort_request(jup, take_first(jup));
+	if (jup == NULL)
+		return;
+	abort_all(jup, true);
+	feed(jup);
+}
+
+/* Nobody comes for what its cells said: another kernel of this name is another one. */
+static void forget_cells(const struct kernel *k)
+{
+	for (struct task *t = k->a->tasks; t != NULL; t = t->next)
+		if (t->kind == &cell_kind && strcmp(((struct cell *)t)->kernel, k->name) == 0) {
+			t->heard = t->run.seq;
+			t->answered = true;
+		}
 }
 
 void jup_drop(struct kernel *k)
@@ -225,19 +262,25 @@ void jup_drop(struct kernel *k)
 
 	if (jup == NULL)
 		return;
-	jup_abort(k);
-	jup_status(jup, NULL, "dead");
+	jup->feeding = true; /* nothing begins any more */
+	while (jup->first != NULL)
+		request_free(take_first(jup));
+	timer_clear(&k->a->g->loop, &jup->again);
 	while (jup->clients != NULL) {
 		struct jup_client *c = jup->clients;
 
 		jup_pump(c);
+		if (jup->clients != c)
+			continue; /* that has ended it */
 		jup->clients = c->next;
 		jup->nclients--;
 		k->a->attached--;
-		c->jup = NULL;
 		jup_taps_done(c);
+		jup_dead(c);
+		c->jup = NULL;
 		jup_goodbye(c, 1000, "the kernel has ended");
 	}
+	forget_cells(k);
 	k->jup = NULL;
 	free(jup);
 }
@@ -246,14 +289,23 @@ void jup_state(struct kernel *k, const char *state)
 {
 	if (k->jup == NULL)
 		return;
-	pump_all(k->jup); /* first, what its cell said last */
-	jup_status(k->jup, NULL, state);
+	jup_status(k->jup, state);
+}
+
+bool jup_died(struct kernel *k)
+{
+	bool again = ++k->jup->deaths <= DEATHS_MAX;
+
+	jup_state(k, again ? "restarting" : "dead");
+	return again;
 }
 
 void jup_failed(struct kernel *k, struct cell *c)
 {
 	struct jup *jup = k->jup;
 
+	if (jup != NULL && c->t.status == TASK_OK)
+		jup->deaths = 0;
 	if (jup != NULL && c->stops && c->t.started_ms != 0 && c->t.status != TASK_OK)
 		abort_waiting(jup);
 }
@@ -532,27 +584,52 @@ static void on_closed(void *arg)
 		jup_unpause(jup);
 		jup->k->a->attached--;
 		abox_touch(jup->k->a);
+		jup_caught_up(jup);
 	}
 	jup_taps_done(c);
 	loop_defer(&c->g->loop, &c->deferred, client_free, c);
 }
 
-/* What was said while nobody was there; or, if somebody is, what comes from now on. */
-static void replay(struct jup *jup, struct jup_client *c)
+/* The answer to who asked, if somebody else has heard it meanwhile. */
+static bool is_unanswered(const struct task *t, const struct jup_client *c)
 {
-	bool first = jup->nclients == 0;
+	return t->run.ended && !t->answered && t->label != NULL &&
+	       jup_label_is_of(t->label, c->key);
+}
+
+/* What was said while nobody was there; or, if somebody is, what comes from now on; or what the one whose place this is, if
+ * any, has not read. */
+static void replay(struct jup *jup, struct jup_client *c, struct jup_client *old)
+{
+	bool first = jup->nclients == 1;
 
 	for (struct task *t = jup->k->a->tasks; t != NULL; t = t->next) {
 		struct cell *cell = (struct cell *)t; /* its first member */
+		uint64_t after;
 
 		if (t->kind != &cell_kind || (t->flags & TASK_WHOLE) == 0 ||
 		    strcmp(cell->kernel, jup->k->name) != 0)
 			continue;
-		if (first && t->heard < t->run.seq)
+		if (old != NULL && jup_place(old, cell, &after))
+			jup_follow(c, cell, after, false);
+		else if (first && t->heard < t->run.seq)
 			jup_follow(c, cell, t->heard, false);
 		else if (!t->run.ended)
 			jup_follow(c, cell, t->run.seq, false);
+		else if (is_unanswered(t, c))
+			jup_follow(c, cell, run_last(&t->run, RUN_REPLY), false);
 	}
+}
+
+/* Somebody of the same name whose connection is stuck: this one takes its place. NULL: nobody. */
+static struct jup_client *stuck(const struct jup *jup, const struct jup_client *c)
+{
+	struct jup_client *old = jup->clients;
+
+	while (old != NULL && (!c->named || strcmp(old->key, c->key) != 0 || old->closing ||
+			       ws_queued(old->ws) == 0))
+		old = old->next;
+	return old;
 }
 
 static bool wants_v1(const struct req *r)
@@ -575,7 +652,7 @@ static bool wants_v1(const struct req *r)
 }
 
 /* Whoever gives no session_id is nobody that was there before. */
-static void take_key(const struct req *r, char key[JUP_KEY])
+static bool take_key(const struct req *r, char key[JUP_KEY])
 {
 	struct http_slice id = req_query(r, "session_id");
 	bool plain = id.n > 0 && id.n < JUP_KEY;
@@ -586,6 +663,7 @@ static void take_key(const struct req *r, char key[JUP_KEY])
 		(void)snprintf(key, JUP_KEY, "%.*s", (int)id.n, id.p);
 	else
 		(void)snprintf(key, JUP_KEY, "request %s", r->id);
+	return plain;
 }
 
 void jup_channels(struct req *r)
@@ -595,7 +673,7 @@ void jup_channels(struct req *r)
 					   .closed = on_closed };
 	struct kernel *k = jup_find(r);
 	struct jup *jup = k != NULL ? jup_of(k) : NULL;
-	struct jup_client *c;
+	struct jup_client *c, *old;
 
 	if (k == NULL)
 		return;
@@ -611,18 +689,21 @@ void jup_channels(struct req *r)
 	}
 	c->g = r->g;
 	c->framing = wants_v1(r) ? JUP_V1 : JUP_LEGACY;
-	take_key(r, c->key);
+	c->named = take_key(r, c->key);
 	c->ws = ws_accept_as(r, c->framing == JUP_V1 ? JUP_V1_PROTOCOL : NULL, JUP_MESSAGE_MAX,
 			     &ops, c);
 	if (c->ws == NULL) {
 		free(c);
 		return;
 	}
+	old = stuck(jup, c);
 	c->jup = jup;
-	replay(jup, c);
 	c->next = jup->clients;
 	jup->clients = c;
 	jup->nclients++;
 	k->a->attached++;
 	abox_touch(k->a);
+	replay(jup, c, old);
+	if (old != NULL)
+		jup_goodbye(old, 1000, "another connection took its place");
 }

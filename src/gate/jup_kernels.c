@@ -103,17 +103,38 @@ struct kernel *jup_find(struct req *r)
 	return k;
 }
 
+/* Whether the box was made for this kernel, and has no other. */
+static bool is_alone(const struct kernel *k)
+{
+	const struct kernel *other = k->a->kernels;
+
+	while (other != NULL && (other == k || other->unwanted))
+		other = other->next;
+	return own_kind(k->a) != NULL && other == NULL;
+}
+
 void jup_end(struct kernel *k, bool again)
 {
+	if (k->unwanted)
+		return;
 	if (again) {
-		jup_abort(k);
 		kernel_end(k, true);
 		kernel_turn(k);
-	} else if (own_kind(k->a) != NULL) {
+	} else if (is_alone(k)) {
 		abox_end(k->a, REASON_DELETED);
 	} else {
 		kernel_end(k, false);
 	}
+}
+
+void jup_end_for(struct kernel *k, struct req *r)
+{
+	if (is_alone(k) && !k->unwanted) {
+		abox_delete_for(k->a, r);
+		return;
+	}
+	kernel_await(k, r);
+	jup_end(k, false);
 }
 
 /* --- calls ------------------------------------------------------------------------------------------ */
@@ -161,8 +182,7 @@ void jup_kernel_delete(struct req *r)
 	if (k == NULL)
 		return;
 	audit(r->g, "kernel_ended", r, "tenant", k->a->tenant->name, "box", k->a->id, NULL);
-	jup_end(k, false);
-	req_reply(r, 204, NULL, "", 0);
+	jup_end_for(k, r);
 }
 
 void jup_kernel_interrupt(struct req *r)
@@ -372,8 +392,10 @@ static void make_in(struct req *r, struct abox *a, jup_made_fn made)
 	struct kernel *k = NULL;
 	char name[KERNEL_NAME];
 
-	for (unsigned int i = 1; i <= BOX_KERNELS_MAX && k == NULL; i++) {
-		(void)snprintf(name, sizeof(name), "jupyter-%u", i);
+	/* Numbers of jobs rise: no name is used twice. */
+	for (uint64_t i = a->box->next_job; i <= a->box->next_job + BOX_KERNELS_MAX && k == NULL;
+	     i++) {
+		(void)snprintf(name, sizeof(name), "jupyter-%llu", (unsigned long long)i);
 		if (kernel_named(a, name, strlen(name)) == NULL)
 			k = kernel_new(a, name);
 	}

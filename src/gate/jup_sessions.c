@@ -203,8 +203,7 @@ void jup_session_delete(struct req *r)
 		return;
 	audit(r->g, "kernel_ended", r, "tenant", r->tenant->name, "box", s.k->a->id, NULL);
 	forget(&s, s.k->a);
-	jup_end(s.k, false);
-	req_reply(r, 204, NULL, "", 0);
+	jup_end_for(s.k, r);
 }
 
 /* --- POST, PATCH ------------------------------------------------------------------------------------ */
@@ -251,18 +250,21 @@ static struct json_text kernel_of(struct json_text body)
 /* The kernel that a body names by its id: NULL if it names none, or there is none (answered). */
 static struct kernel *named_kernel(struct req *r, struct json_text body, bool *answered)
 {
+	struct abox *scope = NULL;
 	struct json_member id = { .key = "id" };
 	char uuid[KERNEL_UUID];
 	struct kernel *k;
 
-	*answered = false;
+	*answered = jup_scope(r, &scope) < 0;
+	if (*answered)
+		return NULL;
 	json_text_find(kernel_of(body), &id, 1);
 	if (json_text_kind(id.value) != '"')
 		return NULL;
 	k = json_text_str(id.value, uuid, sizeof(uuid))
 		    ? kernel_with_uuid(r->g, r->tenant, uuid, strlen(uuid))
 		    : NULL;
-	if (k == NULL || k->unwanted) {
+	if (k == NULL || !jup_sees(r, scope, k)) {
 		*answered = true;
 		req_refuse(r, 404, "not_found", NULL, "Kernel does not exist: %.*s",
 			   (int)(id.value.n < 64 ? id.value.n : 64), id.value.p);

@@ -93,53 +93,111 @@ void jup_send(struct jup_client *c, const struct jup_say *s)
 	json_done(&whole);
 }
 
+/* Whether the one whose label it is is connected. */
+static bool is_there(const struct jup *jup, const char *label)
+{
+	const struct jup_client *c = label != NULL ? jup->clients : NULL;
+
+	while (c != NULL && (c->closing || !jup_label_is_of(label, c->key)))
+		c = c->next;
+	return c != NULL;
+}
+
 /* Whose label it is, or everybody, if that one is not there. */
 static bool is_for(const struct jup *jup, const struct jup_client *c, const char *label)
 {
-	if (label == NULL || jup_label_is_of(label, c->key))
-		return true;
-	for (const struct jup_client *other = jup->clients; other != NULL; other = other->next)
-		if (!other->closing && jup_label_is_of(label, other->key))
-			return false;
-	return true;
+	return label == NULL || jup_label_is_of(label, c->key) || !is_there(jup, label);
 }
 
-void jup_send_all(struct jup *jup, const struct jup_say *s)
+static void on_slow(void *arg)
 {
-	for (struct jup_client *c = jup->clients, *next; c != NULL; c = next) {
-		next = c->next;
-		if (s->channel == JUP_IOPUB || is_for(jup, c, s->label))
-			jup_send(c, s);
+	struct jup_client *c = arg;
+
+	jup_goodbye(c, 1013, "the client does not read");
+	if (c->jup != NULL)
+		jup_unpause(c->jup);
+}
+
+static void await_reader(struct jup_client *c)
+{
+	if (c->slow.place == 0)
+		(void)timer_set(&c->g->loop, &c->slow, c->g->loop.now_us + SLOW_US, on_slow, c);
+}
+
+/* What is not read from a log waits in memory: so who does not read is told no more. */
+static void say_now(struct jup_client *c, const struct jup_say *s)
+{
+	size_t waits = ws_queued(c->ws);
+
+	if (waits > JUP_BEHIND_MAX) {
+		jup_goodbye(c, 1013, "the client does not read");
+		return;
 	}
+	if (waits >= REQ_HIGH)
+		await_reader(c);
+	jup_send(c, s);
 }
 
-static void status_content(const char *state, char *text, size_t size)
-{
-	(void)snprintf(text, size, "{\"execution_state\":\"%s\"}", state);
-}
-
-void jup_status(struct jup *jup, const char *label, const char *state)
+static void say_state(struct jup_client *c, const char *label, const char *state)
 {
 	char text[64];
 
-	status_content(state, text, sizeof(text));
-	jup_send_all(jup, &(struct jup_say){ .channel = JUP_IOPUB,
-					     .type = "status",
-					     .label = label,
-					     .content = text,
-					     .ncontent = strlen(text) });
+	(void)snprintf(text, sizeof(text), "{\"execution_state\":\"%s\"}", state);
+	say_now(c, &(struct jup_say){ .channel = JUP_IOPUB,
+				      .type = "status",
+				      .label = label,
+				      .content = text,
+				      .ncontent = strlen(text) });
+}
+
+void jup_status(struct jup *jup, const char *state)
+{
+	for (struct jup_client *c = jup->clients, *next; c != NULL; c = next) {
+		struct jup_tap *t = c->taps;
+
+		next = c->next;
+		while (t != NULL && t->next != NULL)
+			t = t->next;
+		if (t == NULL)
+			say_state(c, NULL, state);
+		else if (t->nstates < JUP_STATES_MAX)
+			t->states[t->nstates++] = state;
+	}
+}
+
+void jup_dead(struct jup_client *c)
+{
+	say_state(c, NULL, "dead");
 }
 
 void jup_answer(struct jup *jup, enum jup_channel channel, const char *type, const char *label,
 		const char *content)
 {
-	jup_status(jup, label, "busy");
-	jup_send_all(jup, &(struct jup_say){ .channel = channel,
-					     .type = type,
-					     .label = label,
-					     .content = content,
-					     .ncontent = strlen(content) });
-	jup_status(jup, label, "idle");
+	const struct jup_say s = { .channel = channel,
+				   .type = type,
+				   .label = label,
+				   .content = content,
+				   .ncontent = strlen(content) };
+	bool there = is_there(jup, label);
+
+	for (struct jup_client *c = jup->clients, *next; c != NULL; c = next) {
+		next = c->next;
+		if (there && !jup_label_is_of(label, c->key))
+			continue;
+		say_state(c, label, "busy");
+		say_now(c, &s);
+		say_state(c, label, "idle");
+	}
+}
+
+bool jup_has_read(const struct jup *jup, const char *label)
+{
+	bool there = is_there(jup, label);
+
+	for (const struct jup_client *c = jup->clients; c != NULL; c = c->next)
+		if (!c->closing && c->taps != NULL && (!there || jup_label_is_of(label, c->key)))
+			return false;
+	return true;
 }
 
 /* --- events as messages ----------------------------------------------------------------------------- */
@@ -192,12 +250,18 @@ static void say_status(const struct event *e, const char *state)
 {
 	char text[64];
 
-	status_content(state, text, sizeof(text));
+	(void)snprintf(text, sizeof(text), "{\"execution_state\":\"%s\"}", state);
 	jup_send(e->tap->c, &(struct jup_say){ .channel = JUP_IOPUB,
 					       .type = "status",
 					       .label = e->cell->t.label,
 					       .content = text,
 					       .ncontent = strlen(text) });
+}
+
+/* A message that could not be sent has ended the connection, and with it perhaps the log. */
+static bool is_gone(const struct event *e)
+{
+	return e->tap->rd.run == NULL;
 }
 
 static void tell_start(const struct event *e)
@@ -379,8 +443,9 @@ static bool reply_type(const char *label, char type[JUP_TYPE_MAX + 1])
 static void tell_failure(const struct event *e)
 {
 	struct json_text error = member(e, "error");
-	const struct event inner = { e->tap, e->cell, e->told, error.p != NULL ? error.p + 1 : "",
-				     error.n > 2 ? error.n - 2 : 0 };
+	bool known = json_text_kind(error) == '{' && error.n > 2;
+	const struct event inner = { e->tap, e->cell, e->told, known ? error.p + 1 : "",
+				     known ? error.n - 2 : 0 };
 	bool aborted = e->cell->t.started_ms == 0;
 	char type[JUP_TYPE_MAX + 1];
 	struct json j;
@@ -389,7 +454,7 @@ static void tell_failure(const struct event *e)
 		say_status(e, "busy");
 	else if (inner.n > 0 && (e->cell->t.flags & TASK_ASIDE) == 0)
 		tell_error(&inner);
-	if (!is_for(e->tap->c->jup, e->tap->c, e->cell->t.label) ||
+	if (is_gone(e) || !is_for(e->tap->c->jup, e->tap->c, e->cell->t.label) ||
 	    !reply_type(e->cell->t.label, type))
 		return;
 	json_init(&j);
@@ -439,15 +504,15 @@ static void tell(const struct event *e)
 		tell_reply(e);
 		break;
 	case RUN_GAP:
-		if (e->told.seq > e->cell->t.acked_seq) /* else another gate told it */
-			tell_note(e, "output is missing here: it was not kept");
+		tell_note(e, "output is missing here: it was not kept");
 		break;
 	case RUN_END:
 		if (e->cell->t.run.cut[0] || e->cell->t.run.cut[1] || e->cell->t.run.cut_other)
 			tell_note(e, "output is missing: there was more than this box may have");
-		if (!e->cell->replied)
+		if (!is_gone(e) && !e->cell->replied)
 			tell_failure(e);
-		say_status(e, "idle");
+		if (!is_gone(e))
+			say_status(e, "idle");
 		break;
 	case RUN_EVENT_MAX:
 		break;
@@ -469,6 +534,7 @@ static void tap_end(struct jup_tap *t)
 	while (*at != t)
 		at = &(*at)->next;
 	*at = t->next;
+	c->ntaps--;
 	run_detach(&t->rd);
 	loop_defer(&c->g->loop, &t->deferred, tap_free, t);
 }
@@ -479,11 +545,6 @@ void jup_taps_done(struct jup_client *c)
 		tap_end(c->taps);
 	timer_clear(&c->g->loop, &c->slow);
 	timer_clear(&c->g->loop, &c->again);
-}
-
-static void on_slow(void *arg)
-{
-	jup_goodbye(arg, 1013, "the client does not read");
 }
 
 static void on_again(void *arg)
@@ -518,8 +579,8 @@ static bool has_room(struct jup_client *c, size_t n)
 	all = n > JUP_LARGE ? tenant_queued(c->g, t) : 0;
 	if (mine < REQ_HIGH && (all == 0 || all + n <= JUP_SEND_MAX))
 		return true;
-	if (mine >= REQ_HIGH && c->slow.place == 0)
-		(void)timer_set(&c->g->loop, &c->slow, c->g->loop.now_us + SLOW_US, on_slow, c);
+	if (mine >= REQ_HIGH)
+		await_reader(c);
 	if (mine < REQ_HIGH && c->again.place == 0)
 		(void)timer_set(&c->g->loop, &c->again, c->g->loop.now_us + AGAIN_US, on_again, c);
 	return false;
@@ -598,25 +659,31 @@ static const struct jup_tap *tap_of(const struct jup_client *c, const struct cel
 	return t;
 }
 
+bool jup_place(struct jup_client *c, const struct cell *cell, uint64_t *ret)
+{
+	const struct jup_tap *t = tap_of(c, cell);
+
+	prune(c);
+	for (size_t i = c->first_unsent; i < c->nunsent; i++)
+		if (c->unsent[i].job == cell->t.job_id) {
+			*ret = c->unsent[i].seq - 1;
+			return true;
+		}
+	if (t != NULL)
+		*ret = t->rd.after;
+	return t != NULL;
+}
+
 uint64_t jup_heard(const struct cell *cell)
 {
 	const struct kernel *k = kernel_of(cell);
-	uint64_t min = cell->t.heard;
+	bool followed = jup_is_followed(cell);
+	uint64_t min = cell->t.heard, has;
 
 	for (struct jup_client *c = k != NULL && k->jup != NULL ? k->jup->clients : NULL; c != NULL;
-	     c = c->next) {
-		const struct jup_tap *t = tap_of(c, cell);
-		uint64_t has = t != NULL ? t->rd.after : min;
-
-		prune(c);
-		for (size_t i = c->first_unsent; i < c->nunsent && t != NULL; i++)
-			if (c->unsent[i].job == cell->t.job_id) {
-				has = c->unsent[i].seq - 1;
-				break;
-			}
-		if (has < min)
+	     c = c->next)
+		if (!(followed && c->closing) && jup_place(c, cell, &has) && has < min)
 			min = has;
-	}
 	return min;
 }
 
@@ -637,29 +704,50 @@ void jup_unpause(struct jup *jup)
 			cell_flow((struct cell *)t); /* its first member */
 }
 
+/* Whether its client is the one who asked. */
+static bool is_own(const struct jup_tap *t, const struct cell *cell)
+{
+	return cell->t.label != NULL && jup_label_is_of(cell->t.label, t->c->key);
+}
+
+/* A pause ends when what was told has left: nobody says so. */
+static void look_again(struct jup_client *c)
+{
+	if (c->again.place == 0)
+		(void)timer_set(&c->g->loop, &c->again, c->g->loop.now_us + AGAIN_US, on_again, c);
+}
+
 /* What there is of one; *n counts bytes. Whether it was read to its end. */
 static bool pump(struct jup_tap *t, size_t *n)
 {
 	struct run *run = t->rd.run;
 	struct cell *cell = run->arg; /* its task is its first member */
 	struct event e = { .tap = t, .cell = cell };
+	bool all;
 
 	while (*n < RUN_TURN && has_room(t->c, run_next_bytes(&t->rd)) &&
 	       run_take(&t->rd, &e.told, &e.p, &e.n)) {
 		*n += e.n + 256;
 		if (cell->t.label != NULL)
 			tell(&e);
+		if (is_gone(&e))
+			return false;
 		if (cell->t.heard < e.told.seq)
 			cell->t.heard = e.told.seq;
+		if (e.told.event == RUN_END && is_own(t, cell))
+			cell->t.answered = true;
 		note(t->c, cell, e.told.seq);
 	}
-	if (cell->t.paused)
+	all = (run->ended || run->lost) && t->rd.after >= run->seq;
+	if (cell->t.paused && all)
+		cell_resume(cell);
+	else if (cell->t.paused)
 		cell_flow(cell);
-	if ((!run->ended && !run->lost) || t->rd.after < run->seq)
-		return false;
-	if (run->ended)
+	if (cell->t.paused)
+		look_again(t->c);
+	if (all && run->ended)
 		run->ops->told(run->arg);
-	return true;
+	return all;
 }
 
 void jup_pump(struct jup_client *c)
@@ -667,11 +755,19 @@ void jup_pump(struct jup_client *c)
 	size_t n = 0;
 
 	timer_clear(&c->g->loop, &c->again);
-	while (c->taps != NULL && !c->closing && pump(c->taps, &n))
-		tap_end(c->taps);
+	while (c->taps != NULL && !c->closing && pump(c->taps, &n)) {
+		struct jup_tap *t = c->taps;
+
+		for (unsigned int i = 0; i < t->nstates; i++)
+			say_state(c, NULL, t->states[i]);
+		if (c->taps == t) /* else the connection has ended */
+			tap_end(t);
+	}
 	if (c->taps != NULL && n >= RUN_TURN && has_room(c, 0) &&
 	    timer_soon(&c->g->loop, &c->again, on_again, c) < 0)
 		jup_goodbye(c, 1013, "out of memory");
+	if (c->taps == NULL && c->jup != NULL)
+		jup_caught_up(c->jup);
 }
 
 static void on_more(struct run_reader *rd)
@@ -681,14 +777,19 @@ static void on_more(struct run_reader *rd)
 
 void jup_follow(struct jup_client *c, struct cell *cell, uint64_t after, bool late)
 {
-	struct jup_tap *t = calloc(1, sizeof(*t)), **at = &c->taps;
+	struct jup_tap *t, **at = &c->taps;
 
+	if (c->closing || c->closed)
+		return;
+	t = c->ntaps < JUP_TAPS_MAX ? calloc(1, sizeof(*t)) : NULL;
 	if (t == NULL) {
-		jup_goodbye(c, 1013, "out of memory");
+		jup_goodbye(c, 1013,
+			    c->ntaps < JUP_TAPS_MAX ? "out of memory" : "the client does not read");
 		return;
 	}
+	c->ntaps++;
 	t->c = c;
-	t->anew = cell->t.adopted && cell->t.heard == 0 && after == 0 && cell->t.acked_frame == 0;
+	t->anew = cell->t.adopted && cell->t.heard == 0 && after == 0;
 	while (!late && *at != NULL)
 		at = &(*at)->next;
 	t->next = *at;

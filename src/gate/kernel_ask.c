@@ -71,6 +71,7 @@ struct ask {
 	struct gate *g;
 	struct req *r;
 	const struct question *q;
+	struct timer late;
 	struct deferred deferred;
 };
 
@@ -81,6 +82,7 @@ static void ask_free(void *arg)
 
 static void ask_end(struct ask *a)
 {
+	timer_clear(&a->g->loop, &a->late);
 	run_detach(&a->rd);
 	loop_defer(&a->g->loop, &a->deferred, ask_free, a);
 }
@@ -127,10 +129,24 @@ static void answer(struct ask *a, struct json_text content)
 	req_json(r, 200, &j);
 }
 
+static void refuse(struct ask *a, const char *why)
+{
+	struct req *r = a->r;
+
+	r->gone = NULL;
+	ask_end(a);
+	own_refuse(r, OWN_WRONG_STATE, "kernel", "%s", why);
+}
+
+/* The question goes on: to end it would be to end what the kernel has. */
+static void on_late(void *arg)
+{
+	refuse(arg, "the kernel did not answer in time");
+}
+
 static void on_more(struct run_reader *rd)
 {
 	struct ask *a = (struct ask *)rd; /* its first member */
-	struct req *r = a->r;
 	struct run_told told;
 	const char *p;
 	size_t n;
@@ -140,11 +156,12 @@ static void on_more(struct run_reader *rd)
 			answer(a, content_of(p, n));
 			return;
 		}
+		if (told.event == RUN_START)
+			(void)timer_set(&a->g->loop, &a->late, a->g->loop.now_us + ASK_TIMEOUT_US,
+					on_late, a);
 		if (told.event != RUN_END)
 			continue;
-		r->gone = NULL;
-		ask_end(a);
-		own_refuse(r, OWN_WRONG_STATE, "kernel", "the kernel did not answer");
+		refuse(a, "the kernel did not answer");
 		return;
 	}
 }
@@ -174,9 +191,7 @@ static void ask(struct req *r, const struct question *q, struct abox *box, const
 {
 	static const struct idem_key no_key;
 	struct kernel *k = cell_kernel(r, box, &in->kernel);
-	struct cell_spec spec = { .code = "",
-				  .timeout_us = ASK_TIMEOUT_US,
-				  .flags = TASK_WHOLE | TASK_ASIDE };
+	struct cell_spec spec = { .code = "", .flags = TASK_WHOLE | TASK_ASIDE };
 	struct ask *a = k != NULL ? calloc(1, sizeof(*a)) : NULL;
 	struct cell *c = NULL;
 	struct json j;

@@ -207,10 +207,8 @@ static void ended(struct kernel *k)
 
 	timer_clear(&a->g->loop, &k->late);
 	if (k->jup != NULL && !unwanted && !k->shunned &&
-	    !k->failed) { /* it died: its clients want another one */
-		jup_state(k, "restarting");
-		again = true;
-	}
+	    !k->failed) /* it died: its clients want another one */
+		again = jup_died(k);
 	k->state = KERNEL_NONE;
 	k->job_id = 0;
 	k->again = k->shunned = false;
@@ -237,6 +235,7 @@ static void not_begun(struct kernel *k)
 	} else {
 		(void)snprintf(why, sizeof(why), "the kernel could not be started: %.100s",
 			       k->nsaid > 0 ? k->said : "it ended without a word");
+		jup_abort(k);
 		cancel_queue(k, why);
 		k->again = false;
 		k->failed = true;
@@ -480,6 +479,7 @@ void kernel_end(struct kernel *k, bool again)
 {
 	k->again = again;
 	k->unwanted = !again;
+	jup_abort(k);
 	cancel_queue(k, again ? "the kernel was restarted" : "the kernel was ended");
 	if (k->state == KERNEL_NONE) {
 		ended(k);

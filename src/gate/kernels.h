@@ -162,6 +162,8 @@ void cell_flow_init(struct cell *c);
 uint64_t cell_flow_ring(const struct cell *c);
 /* Something was said, read, or somebody has left: let go, pause, go on. */
 void cell_flow(struct cell *c);
+/* It was paused, and goes on. */
+void cell_resume(struct cell *c);
 
 /* --- cell_spill.c --- */
 

@@ -202,21 +202,28 @@ void run_nothing(struct run *run, uint64_t frame)
 	take_frame(run, frame);
 }
 
-void run_event(struct run *run, uint64_t frame, enum run_event e, const char *members, size_t n)
+/* The last words are said, unless they are long. */
+static bool is_last_word(enum run_event e, size_t n)
+{
+	return e == RUN_END || (e == RUN_REPLY && n <= RUN_END_MAX / 2);
+}
+
+bool run_event(struct run *run, uint64_t frame, enum run_event e, const char *members, size_t n)
 {
 	size_t at = buf_len(&run->other);
-	bool fits =
-		e == RUN_END || (n <= RUN_OTHER_MAX - (at < RUN_OTHER_MAX ? at : RUN_OTHER_MAX) &&
-				 has_room(run, n));
+	bool fits = is_last_word(e, n) ||
+		    (n <= RUN_OTHER_MAX - (at < RUN_OTHER_MAX ? at : RUN_OTHER_MAX) &&
+		     has_room(run, n));
 
 	if (n > 0 && (!fits || buf_put(&run->other, members, n) < 0)) {
 		take_frame(run, frame);
 		run->seq++; /* a gap, then */
 		run->cut_other = true;
 		run_tell(run);
-		return;
+		return false;
 	}
 	put_mark(run, frame, e, at, n);
+	return true;
 }
 
 void run_end(struct run *run, uint64_t frame)
@@ -239,7 +246,7 @@ void run_end(struct run *run, uint64_t frame)
 	run_answer(run, &j, 0);
 	/* Without its braces, as other events have it. */
 	if (!j.failed && j.len > 2)
-		run_event(run, frame, RUN_END, j.buf + 1, j.len - 2);
+		(void)run_event(run, frame, RUN_END, j.buf + 1, j.len - 2);
 	json_done(&j);
 	run->ended = true;
 	run_tell(run);
@@ -450,6 +457,21 @@ void run_detach(struct run_reader *rd)
 		run->ops->alone(run->arg);
 }
 
+void run_outside(struct run_reader *rd)
+{
+	if (!rd->inside)
+		return;
+	rd->inside = false;
+	if (rd->run != NULL)
+		run_tell(rd->run);
+}
+
+void run_leave(struct run_reader *rd)
+{
+	run_outside(rd);
+	run_detach(rd);
+}
+
 /* The first mark behind a number. */
 static const struct run_mark *find(const struct run *run, uint64_t after)
 {
@@ -494,6 +516,14 @@ static void put_gap(struct json *j, const struct run *run, uint64_t from, uint64
 	json_u64(j, "from", from);
 	json_u64(j, "to", to);
 	json_close(j, '}');
+}
+
+uint64_t run_last(const struct run *run, enum run_event e)
+{
+	for (size_t i = run->nmarks; i > run->first; i--)
+		if (run->marks[i - 1].event == (uint8_t)e)
+			return run->marks[i - 1].seq - 1;
+	return run->seq;
 }
 
 bool run_next(const struct run_reader *rd, struct run_told *ret)

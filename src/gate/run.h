@@ -137,8 +137,8 @@ void run_done(struct run *run, void (*fn)(void *arg), void *arg);
 void run_output(struct run *run, uint64_t frame, unsigned int stream, const void *p, size_t n);
 /* A frame of which nobody is told anything. */
 void run_nothing(struct run *run, uint64_t frame);
-/* Another event: members of a JSON object, without its braces. */
-void run_event(struct run *run, uint64_t frame, enum run_event e, const char *members, size_t n);
+/* Another event: members of a JSON object, without its braces. false: there was no room, and it is a gap. */
+bool run_event(struct run *run, uint64_t frame, enum run_event e, const char *members, size_t n);
 /* The last event, but for what comes late: that is part of the answer, too. */
 void run_end(struct run *run, uint64_t frame);
 /* It has ended, nobody knows how, and nothing more will come: whoever follows it is sent away. */
@@ -176,12 +176,19 @@ void run_answer(const struct run *run, struct json *j, unsigned int parts);
 void run_attach(struct run *run, struct run_reader *rd, uint64_t after,
 		void (*more)(struct run_reader *rd));
 void run_detach(struct run_reader *rd);
+/* It does not tell from the log any more: what waited for that can be let go. */
+void run_outside(struct run_reader *rd);
+/* Both. */
+void run_leave(struct run_reader *rd);
 /* How many bytes the next event has; 0: there is none, or a gap. */
 size_t run_next_bytes(const struct run_reader *rd);
 /* The next event where it lies: the bytes of its stream, or members of an object; of a gap there are none. */
 bool run_take(struct run_reader *rd, struct run_told *ret, const char **p, size_t *n);
 /* The next event as a JSON object behind what is in j. false: there is none for now. If j failed the place stays. */
 bool run_read(struct run_reader *rd, struct json *j, struct run_told *ret);
+
+/* The number before that of the last event of a kind that is held; if there is none, that of the last one of all. */
+uint64_t run_last(const struct run *run, enum run_event e);
 
 /* What run_read() would read next. */
 bool run_next(const struct run_reader *rd, struct run_told *ret);

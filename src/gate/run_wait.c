@@ -30,7 +30,7 @@ static void waiting_end(struct waiting *w)
 	timer_clear(&w->g->loop, &w->over);
 	timer_clear(&w->g->loop, &w->again);
 	run_pieces_done(&w->pieces);
-	run_detach(&w->rd);
+	run_leave(&w->rd);
 	loop_defer(&w->g->loop, &w->deferred, waiting_free, w);
 }
 

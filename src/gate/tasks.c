@@ -71,6 +71,8 @@ void task_release(struct task *t)
 	timer_clear(&t->g->loop, &t->grace);
 	timer_clear(&t->g->loop, &t->late);
 	keeper_forget(&t->g->keeper, t);
+	if (t->paused)
+		gjob_pause(&t->job, false);
 	gjob_drop(&t->job);
 	if (t->kind->release != NULL)
 		t->kind->release(t);
@@ -135,7 +137,8 @@ static void drop_aside(struct abox *a)
 {
 	for (struct task *t = a->tasks, *next; t != NULL; t = next) {
 		next = t->next;
-		if ((t->flags & TASK_ASIDE) == 0 || !t->run.ended || t->run.readers != NULL)
+		if ((t->flags & (TASK_ASIDE | TASK_TALKS)) != TASK_ASIDE || !t->run.ended ||
+		    t->run.readers != NULL)
 			continue;
 		let_go(t);
 		task_release(t);
@@ -595,7 +598,7 @@ void task_begin(struct task *t)
 	own_time(&j, "started_at", t->started_ms);
 	json_close(&j, '}');
 	if (!j.failed)
-		run_event(&t->run, 1, RUN_START, j.buf + 1, j.len - 2);
+		(void)run_event(&t->run, 1, RUN_START, j.buf + 1, j.len - 2);
 	json_done(&j);
 }
 

@@ -42,6 +42,7 @@ enum task_flags {
 	TASK_SPILL = 1u << 12,   /* of a cell: its ring is small, see cell_spill.c */
 	TASK_WHOLE = 1u << 13,   /* of a cell: its reply is an event, as it came */
 	TASK_ASIDE = 1u << 14,   /* of a cell: no code, but a question; no list has it */
+	TASK_TALKS = 1u << 15,   /* of such a one: more may be said for it behind its end */
 };
 
 enum { TASK_ERROR_TEXT = 160, TASK_SUMMARY = 160, TASK_POINTS = 16, TASK_LABEL = 1024 };
@@ -110,6 +111,7 @@ struct task {
 	char summary[TASK_SUMMARY];  /* what it is, for lists */
 	char *label;    /* what a dialect has to know of it; the next gate is told. NULL: nothing */
 	uint64_t heard; /* of a dialect's: the last event that any of its clients was sent */
+	bool answered;  /* and who asked has its end */
 	struct timer grace, late;
 };
 
