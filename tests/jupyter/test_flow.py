@@ -157,3 +157,79 @@ def test_killed_while_it_flows(serve):
     assert numbers(text) == list(range(begin, 100000)), "once, and in order"
     assert begin * 1000 < sum(len(m.content["text"]) for m in found), "nothing is missing that was not heard"
     assert [m.content["status"] for m in rest if m.type == "execute_reply"] == ["ok"]
+
+
+def cells_of(kernel):
+    status, answer = kernel.server.call("GET", f"/v1/boxes/{kernel.box}/cells")
+    assert status == 200
+    return answer["cells"]
+
+
+def test_somebody_looks_at_it_meanwhile(server, kernel):
+    """An answer is told from the log where it lies: nothing is let go of meanwhile, and then it goes on."""
+    with kernel.client() as client:
+        header = client.begin("import os, time\n" + LINES.format(900) + "while not os.path.exists('go'): time.sleep(0.01)\n" + LINES.format(60000))
+        (cell,) = [c for c in cells_of(kernel) if c["status"] == "running"]
+        looks = server.connect()
+        try:
+            looks.sendall(f"GET /v1/boxes/{kernel.box}/cells/{cell['id']}/events HTTP/1.1\r\nHost: {server.authority}\r\n\r\n".encode())
+            kernel.touch("go")
+            client.until(lambda m: m.type == "stream" and "000030000" in m.content["text"])
+        finally:
+            looks.close()
+        told = client.told(header).ok
+        assert MISSING not in told.text("stderr")
+
+
+def test_large_displays_to_a_slow_client(kernel):
+    with kernel.client() as client:
+        header = client.execute("for i in range(6): display({'text/plain': str(i) + 'x' * 10_000_000}, raw=True); print(i)")
+        client.until(lambda m: m.type == "execute_input")
+        time.sleep(1)
+        told = client.told(header).ok
+        assert [c["data"]["text/plain"].rstrip("x") for c in told.of("display_data")] == [str(i) for i in range(6)]
+        assert told.text() == "".join(f"{i}\n" for i in range(6))
+
+
+def test_a_reply_always_finds_room(kernel):
+    """Displays that nobody takes fill what is kept; how the cell ended is kept all the same."""
+    with kernel.client(session_id="mine") as client:
+        header = client.begin("import os, time\nwhile not os.path.exists('go'): time.sleep(0.01)\n"
+                              "for i in range(8): display({'text/plain': 'x' * 6_000_000}, raw=True)\nopen('said', 'w')")
+    kernel.wait_alone()
+    kernel.touch("go")
+    kernel.shell("while ! test -e said; do sleep 0.01; done")
+    kernel.wait_state("idle")
+    with kernel.client(session_id="mine") as client:
+        told = client.told(header).ok
+        assert MISSING in told.text("stderr") and 0 < len(told.of("display_data")) < 8
+
+
+def test_aborted_cells_come_behind_the_one_that_failed(kernel):
+    with kernel.client() as client:
+        first = client.execute(LINES.format(8000) + "1 / 0")
+        behind = [client.execute("print('never')") for _ in range(200)]
+        time.sleep(0.5)
+        messages = []
+        while not messages or messages[-1].state != "idle" or messages[-1].parent != behind[-1]["msg_id"]:
+            messages.append(client.next())
+        order = [h["msg_id"] for h in [first, *behind]]
+        seen = [m.parent for m in messages if m.parent in order]
+        assert seen == sorted(seen, key=order.index), "one after the other"
+        replies = {m.parent: m.content["status"] for m in messages if m.type == "execute_reply"}
+        assert replies == {first["msg_id"]: "error", **{h["msg_id"]: "aborted" for h in behind}}
+        assert client.run("6 * 7").ok.value == "42"
+
+
+def test_a_kernel_dies_behind_much_output(kernel):
+    """`restarting` comes behind what its last cell said: clients forget a cell when they hear it."""
+    with kernel.client() as client:
+        header = client.execute(LINES.format(8000) + "import os, sys; sys.stdout.flush(); os._exit(3)")
+        time.sleep(0.5)
+        messages = []
+        while not messages or messages[-1].state != "restarting":
+            messages.append(client.next())
+        told = [m for m in messages if m.parent == header["msg_id"]]
+        assert told[-1].state == "idle" and numbers("".join(m.content["text"] for m in told if m.type == "stream" and m.content["name"] == "stdout")) == list(range(8000))
+        client.until_state("idle")
+        assert client.run("6 * 7").ok.value == "42"

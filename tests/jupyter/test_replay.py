@@ -383,3 +383,33 @@ def test_killed_at_random(serve):
         assert printed_so(shown(found)), (round_, shown(found))
         replies = [m.content["status"] for m in found if m.type == "execute_reply"]
         assert replies and set(replies) == {"ok"}, round_
+
+
+@pytest.mark.more
+def test_the_answer_is_for_who_asked_also_after_a_kill(serve):
+    """Somebody else came back first, and heard it; who asked is told all the same."""
+    server = serve(**WARM)
+    kernel = Kernel(server)
+    with kernel.client(session_id="other") as other, kernel.client(session_id="mine") as client:
+        header = client.begin(WAIT_FOR.format("go") + "6 * 7")
+        other.quiet()
+        kill(server)
+    kernel.touch("go")
+    with kernel.client(session_id="other") as other:
+        other.until(lambda m: m.state == "idle" and m.parent == header["msg_id"])
+        with kernel.client(session_id="mine") as client:
+            m = client.until(lambda m: m.type == "execute_reply")
+            assert m.parent == header["msg_id"] and m.content["status"] == "ok"
+            client.until_state("idle", header["msg_id"])
+            assert client.run("1").ok
+
+
+def test_a_client_takes_its_own_place(kernel):
+    """Its old connection hangs, with output in it; nothing of that is lost."""
+    with kernel.client(session_id="mine") as old:
+        header = old.begin("for i in range(40000): print(i, 'x' * 200)")
+        until(lambda: kernel.state == "busy" and len(old.buffer) >= 0, "it prints")
+        time.sleep(1)
+        with kernel.client(session_id="mine") as client:
+            told = client.told(header)
+            assert told.ok.text().endswith("39999 " + "x" * 200 + "\n")

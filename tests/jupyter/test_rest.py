@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Jupyter's REST calls, from what its clients rely on: statuses, bodies, who may ask, limits, and nothing left."""
+import concurrent.futures
+import contextlib
 import json
 import time
 import uuid
@@ -7,7 +9,7 @@ import uuid
 import pytest
 import yaml
 
-from jup import UUID, Client, Kernel, check_model, date_of, refusal
+from jup import UUID, Client, Closed, Kernel, check_model, date_of, refusal
 from server import WARM, needs_root, serve, shared, tokens_variable, until  # noqa: F401
 
 pytestmark = needs_root
@@ -614,3 +616,50 @@ def test_kernels_of_a_box(server):
     assert server.call("GET", f"/v1/boxes/{box['id']}")[0] == 200, "the box stays"
     assert server.call("DELETE", f"/v1/boxes/{box['id']}")[0] == 204
     assert server.call("GET", f"{base}/api/kernels")[0] in (404, 410)
+
+
+def in_box(server, base):
+    status, model = server.call("POST", f"{base}/api/kernels")
+    assert status == 201, (status, model)
+    return model["id"]
+
+
+def test_a_box_ends_with_its_last_kernel(server):
+    with Kernel(server) as kernel:
+        base = f"/v1/boxes/{kernel.box}/jupyter"
+        second = in_box(server, base)
+        assert ids(server) >= {kernel.id, second}
+        assert server.call("DELETE", f"{base}/api/kernels/{second}")[0] == 204
+        assert second not in ids(server) and kernel.id in ids(server), "answered when it was done"
+        assert kernel.run("6 * 7").value == "42"
+        third = in_box(server, base)
+        assert third != second, "another kernel, another id"
+        assert server.call("DELETE", f"/api/kernels/{kernel.id}")[0] == 204
+        assert third in ids(server) and kernel.id not in ids(server)
+        assert server.call("DELETE", f"/api/kernels/{third}")[0] == 204
+        assert kernel.box not in kernel.boxes(), "the box has ended when the answer comes"
+
+
+def test_a_kernel_that_was_deleted_is_not_revived(server):
+    status, box = server.call("POST", "/v1/boxes", {})
+    assert status == 201
+    base = f"/v1/boxes/{box['id']}/jupyter"
+    kernel = Kernel(server, base=base)
+    with kernel.client() as client, concurrent.futures.ThreadPoolExecutor(1) as pool:
+        client.begin("import signal, time\nsignal.signal(signal.SIGINT, signal.SIG_IGN)\ntime.sleep(1000)")
+        deleted = pool.submit(kernel.call, "DELETE")
+        with contextlib.suppress(Closed, ConnectionError):
+            for _ in range(20):
+                client.say("shutdown_request", {"restart": True}, "control")
+        assert deleted.result()[0] == 204
+    assert kernel.id not in ids(server)
+    assert server.call("DELETE", f"/v1/boxes/{box['id']}")[0] == 204
+
+
+def test_a_session_stays_in_its_box(server):
+    status, box = server.call("POST", "/v1/boxes", {})
+    assert status == 201
+    with Kernel(server) as kernel:
+        body = {"path": "x", "type": "notebook", "kernel": {"id": kernel.id}}
+        refusal(server.call("POST", f"/v1/boxes/{box['id']}/jupyter/api/sessions", body), 404, kernel.id)
+    assert server.call("DELETE", f"/v1/boxes/{box['id']}")[0] == 204
