@@ -270,8 +270,8 @@ void jup_drop(struct kernel *k)
 		struct jup_client *c = jup->clients;
 
 		jup_pump(c);
-		if (jup->clients != c)
-			continue; /* that has ended it */
+		if (c->closed)
+			continue; /* and it is not in the list any more */
 		jup->clients = c->next;
 		jup->nclients--;
 		k->a->attached--;

@@ -156,7 +156,7 @@ static void put_operation(struct json *j, const struct route *row)
 	char method[8], status[8];
 	size_t n = 0;
 
-	for (; row->method[n] != '\0' && n < sizeof(method) - 1; n++)
+	for (; n < sizeof(method) - 1 && row->method[n] != '\0'; n++)
 		method[n] = (char)(row->method[n] | 0x20);
 	method[n] = '\0';
 	(void)snprintf(status, sizeof(status), "%d", row->status);

@@ -153,11 +153,12 @@ static void say_state(struct jup_client *c, const char *label, const char *state
 void jup_status(struct jup *jup, const char *state)
 {
 	for (struct jup_client *c = jup->clients, *next; c != NULL; c = next) {
-		struct jup_tap *t = c->taps;
+		struct jup_tap *t = NULL;
 
 		next = c->next;
-		while (t != NULL && t->next != NULL)
-			t = t->next;
+		for (struct jup_tap *begun = c->taps; begun != NULL; begun = begun->next)
+			if (begun->rd.run->seq > 0)
+				t = begun;
 		if (t == NULL)
 			say_state(c, NULL, state);
 		else if (t->nstates < JUP_STATES_MAX)
