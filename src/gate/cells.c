@@ -502,7 +502,7 @@ struct task *cell_load(struct abox *a, unsigned int kernel, const char *name, un
 		c->t.status = TASK_QUEUED;
 	if ((flags & TASK_OVER) != 0)
 		c->k = NULL;
-	else if ((flags & TASK_WAITS) == 0)
+	else if (k != NULL && (flags & TASK_WAITS) == 0)
 		k->running = c;
 	return &c->t;
 }

@@ -609,7 +609,7 @@ static bool has_param(const struct route *r, unsigned int i)
 
 	if (strcmp(params[i].in, "query") == 0) {
 		(void)snprintf(text, sizeof(text), "%s %s", r->method, r->path);
-		return strcmp(params[i].route, text) == 0;
+		return params[i].route != NULL && strcmp(params[i].route, text) == 0;
 	}
 	if (strcmp(params[i].in, "header") != 0)
 		return false;

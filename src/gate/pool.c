@@ -314,9 +314,13 @@ static void end_stale(struct gate *g, const struct pool_want wanted[WARM_MAX])
 		if (!same(&m->is, &wanted[m->is.kind]))
 			end_member(m);
 	}
-	for (int i = 0; i < WARM_MAX; i++)
-		while (count(g, (enum warm_kind)i) > share_of(g, (enum warm_kind)i))
-			end_member(oldest(g, (enum warm_kind)i));
+	for (int i = 0; i < WARM_MAX; i++) {
+		enum warm_kind kind = (enum warm_kind)i;
+		struct pool_member *m = oldest(g, kind);
+
+		for (; m != NULL && count(g, kind) > share_of(g, kind); m = oldest(g, kind))
+			end_member(m);
+	}
 }
 
 /* Of which kind the smallest part is there; WARM_MAX: nothing is missing. */

@@ -590,9 +590,11 @@ def test_wrong_terminals(server, box):
 def test_the_last_one_is_held_however_much_it_said(serve):
     """Nobody had waited for it; the one before it makes room."""
     with Box(serve(box_log_bytes="1M")) as box:
-        first, last = (detached(box, "head -c 3000000 /dev/zero | tr '\\0' x") for _ in range(2))
-        for command in (first, last):
-            until(lambda command=command: box.server.call("GET", f"{box.path}/commands/{command}")[1].get("status", "gone") != "running", "it has ended")
+        ran = []
+        for _ in range(2):  # one after the other: the last is the one that ended last
+            ran.append(detached(box, "head -c 3000000 /dev/zero | tr '\\0' x"))
+            until(lambda: box.server.call("GET", f"{box.path}/commands/{ran[-1]}")[1].get("status", "gone") != "running", "it has ended")
+        first, last = ran
         assert len(look(box, last)["stdout"]) == 3000000
         assert box.server.call("GET", f"{box.path}/commands/{first}")[0] == 404
 

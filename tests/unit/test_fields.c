@@ -898,7 +898,7 @@ static const struct fields texts_table = { "Texts", texts_rows, ARRAY_LEN(texts_
 
 TEST(fields_reads_texts_and_maps)
 {
-	struct texts t;
+	struct texts t = { 0 };
 	struct body *b =
 		take(&texts_table,
 		     "{`argv`:[`a`,``,`b c`],`env`:{`K`:`v`,`L`:``},`cpus`:0.5,`mode`:`fast`}", &t);

@@ -76,8 +76,8 @@ def lasting(attack):
         if said.endswith(LAST_CHUNK):
             raise OSError(f"it ended: {said[-200:].decode(errors='replace')}")
     attack.times = 1
-    while not (said := attack.receive()).endswith(LAST_CHUNK):
-        pass
+    while not said.endswith(LAST_CHUNK):  # which may come in pieces, too
+        said = said[-200:] + attack.receive()
     raise OSError(f"it ended: {said[-200:].decode(errors='replace')}")
 
 
