@@ -17,7 +17,9 @@
 #include <sys/socket.h>
 
 enum {
-	TURN_BYTES = 128 * 1024
+	TURN_BYTES =
+		128 * 1024, /* of one job; then another has its turn, or this one may be paused */
+	FLUSH_MAX = 4,      /* sends in a row; then the gate is heard: it may want a pause */
 }; /* of one job; then another has its turn, or this one may be paused */
 
 static void reply_put(struct init *in, uint16_t type, uint64_t id, uint64_t number, const void *p,
@@ -258,11 +260,11 @@ void conn_flush(struct init *in)
 	int r = 1;
 	bool blocked;
 
-	while (in->gate_fd >= 0 && r > 0)
+	for (int n = 0; n < FLUSH_MAX && in->gate_fd >= 0 && r > 0; n++)
 		r = send_some(in);
 	if (in->gate_fd < 0)
 		return;
-	blocked = r == -EAGAIN;
+	blocked = r == -EAGAIN || r > 0;
 	if (r < 0 && !blocked && r != -EINTR) {
 		conn_close(in);
 		return;

@@ -73,7 +73,7 @@ def test_a_client_that_pauses(server, kernel):
     with kernel.client() as client, Kernel(server) as other:
         before = memory(server)
         header = client.execute(LINES.format(150000))
-        client.until(lambda m: m.type == "stream")
+        client.kept.append(client.until(lambda m: m.type == "stream"))
         time.sleep(2)
         assert kernel.state == "busy", "it waits"
         assert other.run("6 * 7").value == "42"
