@@ -8,6 +8,10 @@
  */
 #include "gate/jup.h"
 
+#include "base/clock.h"
+
+#define AWAIT_US (10 * US_PER_S)
+
 enum {
 	LOG_MIN = 2 * 1024 * 1024, /* what was sent before a pause is heard of finds room, too */
 	RING_MORE = 24 * 1024 *
@@ -34,6 +38,28 @@ void cell_resume(struct cell *c)
 	gjob_pause(&c->t.job, false);
 }
 
+static void on_awaited(void *arg)
+{
+	struct cell *c = arg;
+
+	c->t.awaited = true;
+	cell_flow(c);
+}
+
+/* Whether somebody reads it. When a gate has died its clients come back: they are given a moment. */
+static bool has_reader(struct cell *c)
+{
+	struct task *t = &c->t;
+
+	if (jup_is_followed(c))
+		return true;
+	if (!t->adopted || t->awaited)
+		return false;
+	if (t->late.place == 0) /* cells of this dialect have no time of their own */
+		(void)timer_set(&t->g->loop, &t->late, t->g->loop.now_us + AWAIT_US, on_awaited, c);
+	return t->late.place != 0;
+}
+
 void cell_flow(struct cell *c)
 {
 	struct task *t = &c->t;
@@ -41,7 +67,7 @@ void cell_flow(struct cell *c)
 	if (!task_flows(t) || t->a == NULL || (!t->paused && !run_is_crowded(&t->run)))
 		return;
 	run_trim(&t->run, jup_heard(c));
-	if (t->paused == (run_is_crowded(&t->run) && jup_is_followed(c)))
+	if (t->paused == (run_is_crowded(&t->run) && has_reader(c)))
 		return;
 	t->paused = !t->paused;
 	gjob_pause(&t->job, t->paused);

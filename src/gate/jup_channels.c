@@ -590,10 +590,10 @@ static void on_closed(void *arg)
 	loop_defer(&c->g->loop, &c->deferred, client_free, c);
 }
 
-/* The answer to who asked, if somebody else has heard it meanwhile. */
+/* When a gate has died all come back, one after the other: somebody else may have heard the answer to this one. */
 static bool is_unanswered(const struct task *t, const struct jup_client *c)
 {
-	return t->run.ended && !t->answered && t->label != NULL &&
+	return t->adopted && t->run.ended && !t->answered && t->label != NULL &&
 	       jup_label_is_of(t->label, c->key);
 }
 

@@ -112,6 +112,7 @@ struct task {
 	char *label;    /* what a dialect has to know of it; the next gate is told. NULL: nothing */
 	uint64_t heard; /* of a dialect's: the last event that any of its clients was sent */
 	bool answered;  /* and who asked has its end */
+	bool awaited;   /* of one that was taken over: its clients had time to come back */
 	struct timer grace, late;
 };
 

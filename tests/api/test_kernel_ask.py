@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Questions to a kernel: what a name could become, whether a cell is whole, what something is."""
 import concurrent.futures
+import re
 import time
 
 import pytest
@@ -50,7 +51,7 @@ def test_inspect(box):
     run(box, "def f(x):\n    'what it does'\n    return x")
     status, answer = ask(box, "inspect", "f(1)", cursor=1)
     assert status == 200 and answer["found"] is True and "what it does" in answer["data"]["text/plain"]
-    assert "return x" in ask(box, "inspect", "f", detail=1)[1]["data"]["text/plain"]
+    assert "return x" in re.sub(r"\x1b\[[\d;]*m", "", ask(box, "inspect", "f", detail=1)[1]["data"]["text/plain"])
     assert ask(box, "inspect", "no_such_name_")[1]["found"] is False
 
 

@@ -5,7 +5,7 @@ import time
 
 import pytest
 
-from jup import Kernel, shown
+from jup import Kernel
 from server import WARM, needs_root, serve, shared, until  # noqa: F401
 
 pytestmark = needs_root
@@ -135,12 +135,13 @@ def test_interrupted_while_it_waits(kernel):
 def test_killed_while_it_flows(serve):
     """What is shown is cleared, and told again as far as init has kept it."""
     server = serve(box_output_bytes="524288", **WARM)
-    kernel, found = Kernel(server), []
+    kernel = Kernel(server)
     with kernel.client(session_id="mine") as client:
         header = client.execute(LINES.format(100000))
-        while sum(len(m.content.get("text", "")) for m in found) < 40_000_000:
+        heard = 0
+        while heard < 40_000_000:
             m = client.next()
-            found += [m] if m.parent == header["msg_id"] and m.type == "stream" else []
+            heard += len(m.content["text"]) if m.parent == header["msg_id"] and m.type == "stream" else 0
         server.next_gate(server.kill_gate())
     rest = []
     with kernel.client(session_id="mine") as client:
@@ -148,14 +149,14 @@ def test_killed_while_it_flows(serve):
             m = client.next()
             rest += [m] if m.parent == header["msg_id"] else []
     assert "clear_output" in [m.type for m in rest]
-    texts = {name: "".join(text for kind, text in shown(rest) if kind == name) for name in ("stdout", "stderr")}
-    text = texts["stdout"]
+    said = {name: "".join(m.content["text"] for m in rest if m.type == "stream" and m.content["name"] == name) for name in ("stdout", "stderr")}
+    text = said["stdout"]
     if not text.startswith("000000000 "):
-        assert MISSING in texts["stderr"]
+        assert MISSING in said["stderr"]
         text = text[text.index("\n") + 1:]
     begin = int(text[:9])
     assert numbers(text) == list(range(begin, 100000)), "once, and in order"
-    assert begin * 1000 < sum(len(m.content["text"]) for m in found), "nothing is missing that was not heard"
+    assert begin * 1000 < heard, "nothing is missing that was not heard"
     assert [m.content["status"] for m in rest if m.type == "execute_reply"] == ["ok"]
 
 
