@@ -17,6 +17,7 @@
 #include <sys/random.h>
 
 enum {
+	AHEAD_MAX = 8, /* cells that wait in the engine: the next gate knows of them, and answers */
 	FEED_TURN = 64, /* requests that are answered in one turn */
 	DEATHS_MAX =
 		5, /* of a kernel, one after the other; then it is started when somebody asks */
@@ -200,7 +201,7 @@ static void feed(struct jup *jup)
 			if (!jup_has_read(jup, jup->first->label))
 				break; /* jup_caught_up() comes */
 			abort_request(jup, take_first(jup));
-		} else if (jup->k->nqueued == 0 && !jup->k->unwanted) {
+		} else if (jup->k->nqueued < AHEAD_MAX && !jup->k->unwanted) {
 			start_request(jup);
 		} else {
 			break; /* jup_ended() comes */

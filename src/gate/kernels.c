@@ -352,11 +352,14 @@ static void keep_info(struct kernel *k, const char *p, size_t n)
 static void on_message(void *arg, uint64_t number, unsigned int flags, const uint8_t *p, size_t n)
 {
 	struct kernel *k = arg;
+	bool starting = k->state == KERNEL_STARTING;
 
-	gjob_ack(&k->job, number);
-	if ((flags & FRAME_MORE) != 0 || k->state != KERNEL_STARTING)
+	if ((flags & FRAME_MORE) == 0 && (starting || k->info == NULL))
+		keep_info(k, (const char *)p, n);
+	if (k->info == NULL) /* else init keeps it: the next gate wants to hear it, too */
+		gjob_ack(&k->job, number);
+	if ((flags & FRAME_MORE) != 0 || !starting)
 		return;
-	keep_info(k, (const char *)p, n);
 	timer_clear(&k->a->g->loop, &k->late);
 	k->state = KERNEL_IDLE;
 	jup_state(k, "idle");

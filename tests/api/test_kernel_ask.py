@@ -14,7 +14,7 @@ pytestmark = needs_root
 server = shared(**WARM)
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture
 def box(server):
     with Box(server) as box:
         yield box
