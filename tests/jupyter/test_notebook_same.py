@@ -242,7 +242,6 @@ def ipykernel(tmp_path):
     kernel.shutdown_kernel(now=True)
 
 
-@pytest.mark.xfail(strict=True, reason="Debian 12 has no module comm, and ipywidgets 6 wants that of ipykernel, which has no kernel here")
 def test_widgets(server, ipykernel):
     if not importlib.util.find_spec("ipywidgets"):
         pytest.skip("no module ipywidgets: Debian's package is not installed")
