@@ -25,6 +25,8 @@ int connect_to(const char *port);
 const char *map(const char *path, size_t *ret_n);
 bool send_all(int fd, const char *p, size_t n);
 size_t recv_some(int fd, void *p, size_t n, int flags);
+/* What comes next is acknowledged without a delay: a server that holds back small pieces until then does not wait for this kernel. */
+void acknowledge(int fd);
 
 struct answer {
 	int status;
@@ -87,6 +89,8 @@ void print_text(const char *text);
 void print_list(const char *name, const uint64_t *v, size_t n);
 
 /* Verbs; the arguments follow the verb. See load.c. */
+int do_jupyter(char **arg);
+int do_kernels(char **arg);
 int do_paced(char **arg);
 int do_sessions(char **arg);
 int do_socket(char **arg);
