@@ -40,8 +40,8 @@ struct out {
 	struct cp *cp;
 	struct tar_reader tar;
 	int dir;                 /* where it all goes */
-	char name[NAME_MAX + 1]; /* and under which name; "": that which it has */
-	char top[NAME_MAX + 1];  /* the name that it has */
+	char name[NAME_MAX + 1]; /* and under which name: ours, never the box's */
+	char top[NAME_MAX + 1];  /* the name that it has there */
 	uint64_t members, left;  /* left: bytes that may still come */
 	/* the member that is being read */
 	char path[PATH_MAX]; /* here */
@@ -102,8 +102,6 @@ static int take_path(struct out *o, const struct tar_member *m)
 			return -ECANCELED;
 		}
 		(void)snprintf(o->top, sizeof(o->top), "%.*s", (int)n, m->path);
-		if (o->name[0] == '\0')
-			(void)snprintf(o->name, sizeof(o->name), "%s", o->top);
 	}
 	if (strlen(o->top) != n || strncmp(o->top, m->path, n) != 0) {
 		(void)err_set(o->e, ERR_PROTO, 0, "the box sent '%s', which was not asked for",
@@ -286,6 +284,18 @@ static int take_pieces(struct out *o)
 
 /* --- where it goes -------------------------------------------------------------------------------- */
 
+/* What a copy is called that goes into a directory. Who copies into a home directory must not let the box say. */
+static int name_copy(struct out *o, const char *from, struct err *e)
+{
+	bool all = from[0] == '\0' || strcmp(from, ".") == 0 || strcmp(from, "./") == 0;
+
+	cp_base(all ? "workspace" : from, o->name);
+	if (path_is_plain(o->name))
+		return 0;
+	(void)err_set(e, ERR_USAGE, 0, "'%s' has no name for the copy", from);
+	return err_hint(e, "give the copy a name: DEST/NAME");
+}
+
 /* A directory that is there, or the one that a new name is for. */
 static int find_place(struct out *o, const char *from, const char *to, struct err *e)
 {
@@ -296,7 +306,8 @@ static int find_place(struct out *o, const char *from, const char *to, struct er
 	if (strlen(to) >= sizeof(above))
 		return err_set(e, ERR_USAGE, ENAMETOOLONG, "copy to '%s'", to);
 	if (stat(to, &st) == 0 && S_ISDIR(st.st_mode)) {
-		cp_base(from, o->name); /* none: the name that it has in the box */
+		if (name_copy(o, from, e) < 0)
+			return -1;
 		o->dir = open(to, O_PATH | O_DIRECTORY | O_CLOEXEC);
 		return o->dir < 0 ? err_set(e, ERR_INPUT, errno, "open '%s'", to) : 0;
 	}

@@ -306,6 +306,14 @@ def test_cp_names(call, box, tree, tmp_path):
         assert call("cp", *words).returncode == 125
     call("cp", f"{box.id}:.", tmp_path / "whole")
     assert (tmp_path / "whole/d/z").read_text() == "hello\n"
+    for n, path in enumerate(("", ".", "./", "/workspace", "/workspace/")):
+        into = tmp_path / f"into{n}"
+        into.mkdir()
+        assert call("cp", f"{box.id}:{path}", into).returncode == 0
+        assert [p.name for p in into.iterdir()] == ["workspace"] and (into / "workspace/d/z").read_text() == "hello\n"
+    for path in ("..", "d/.", "d/..", "/"):
+        done = call("cp", f"{box.id}:{path}", into)
+        assert done.returncode == 125 and b"give the copy a name" in done.stderr, done
     assert call("cp", ".", f"{box.id}:", cwd=tree).returncode == 0
     assert box.out("cat tree/a.txt") == "hello\n"
 
@@ -398,26 +406,50 @@ HOSTILE = {
 }
 
 
+def put_archive(call, box, members):
+    """Whoever asks for tar in the box gets these. (Its PATH has to have /workspace/bin first.)"""
+    out = io.BytesIO()
+    with tarfile.open(fileobj=out, mode="w", format=tarfile.GNU_FORMAT) as tar:
+        for info, data in members:
+            tar.addfile(info, io.BytesIO(data))
+    box.out("mkdir -p bin top; printf '#!/bin/sh\\ncat > /dev/null\\ncat /workspace/archive\\n' > bin/tar; chmod 755 bin/tar")
+    assert call("exec", box.id, "sh", "-c", "cat > archive", input=out.getvalue()).returncode == 0
+
+
 @pytest.mark.parametrize("name", HOSTILE)
 def test_cp_of_a_hostile_box(server, call, tmp_path, name):
     """A tar of its own choice: nothing outside of the place is touched, and somebody is told."""
-    out = io.BytesIO()
-    with tarfile.open(fileobj=out, mode="w", format=tarfile.GNU_FORMAT) as tar:
-        for info, data in HOSTILE[name]:
-            tar.addfile(info, io.BytesIO(data))
     place = tmp_path / "place"
     place.mkdir()
     before = set(os.listdir("/tmp"))
     with Session(server, env={"PATH": "/workspace/bin:/usr/bin:/bin"}) as box:
-        box.out("mkdir -p bin top; printf '#!/bin/sh\\ncat /workspace/archive\\n' > bin/tar; chmod 755 bin/tar")
-        with open(tmp_path / "archive", "wb") as f:
-            f.write(out.getvalue())
-        assert call("exec", box.id, "sh", "-c", "cat > archive", input=out.getvalue()).returncode == 0
+        put_archive(call, box, HOSTILE[name])
         done = call("cp", f"{box.id}:top", place / "copy")
     assert done.returncode == 125 and b"glovebox: " in done.stderr and b"\x1b" not in done.stderr, done
     assert "owned" not in {p.name for p in tmp_path.rglob("*")}
     assert not {entry for entry in set(os.listdir("/tmp")) - before if "owned" in entry}
     assert not [p for p in place.rglob("*") if p.name.startswith(".glovebox")]
+
+
+# Whatever the box calls it, in a home directory it must not be one of these.
+CHOSEN = {
+    "file": [member(".bashrc", data=b"owned")],
+    "directory": [member(".ssh", tarfile.DIRTYPE, mode=0o755), member(".ssh/authorized_keys", data=b"owned")],
+}
+
+
+@pytest.mark.parametrize("name", CHOSEN)
+def test_cp_never_takes_a_name_from_the_box(server, call, tmp_path, name):
+    home = tmp_path / "home"
+    (home / ".ssh").mkdir(parents=True)
+    for file in (".bashrc", ".ssh/authorized_keys"):
+        (home / file).write_text("mine")
+    with Session(server, env={"PATH": "/workspace/bin:/usr/bin:/bin"}) as box:
+        put_archive(call, box, CHOSEN[name])
+        for path in ("", ".", "/workspace", "top"):
+            assert call("cp", f"{box.id}:{path}", ".", cwd=home).returncode == 0
+    assert {p.name for p in home.iterdir()} == {".bashrc", ".ssh", "workspace", "top"}
+    assert all((home / file).read_text() == "mine" for file in (".bashrc", ".ssh/authorized_keys"))
 
 
 def test_cp_is_interrupted(server, box, start, tmp_path):
