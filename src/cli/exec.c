@@ -15,7 +15,7 @@
 #include <stdio.h>
 #include <string.h>
 
-enum { BLOCKED_MAX = 2, ACT_TIMEOUT_MS = 10000 };
+enum { BLOCKED_MAX = 2, ACT_TIMEOUT_MS = 10000, INT_GRACE_MS = 60000, END_GRACE_MS = 2000 };
 
 /* --- signals -------------------------------------------------------------------------------------- */
 
@@ -51,15 +51,16 @@ static void signal_command(struct exec *x, int sig)
 	json_done(&j);
 }
 
-/* SIGINT interrupts a cell that runs; one that waits for its turn, and what else would end a program, ends it, and with
- * it its kernel if it goes on. */
+/* SIGINT interrupts a cell that runs, and cancels one that waits for its turn; which of them it is we may not have heard
+ * yet. What else would end a program ends it, and with it its kernel if it goes on. */
 static void signal_cell(struct exec *x, int sig)
 {
 	char path[BOX_PATH];
 	struct json j;
 
 	if (sig != SIGINT || !x->begun) {
-		(void)snprintf(path, sizeof(path), "%s/%s?grace_ms=2000", x->f.path, x->f.id);
+		(void)snprintf(path, sizeof(path), "%s/%s?grace_ms=%d", x->f.path, x->f.id,
+			       sig == SIGINT ? INT_GRACE_MS : END_GRACE_MS);
 		act(x, "DELETE", path, NULL);
 		return;
 	}

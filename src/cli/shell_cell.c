@@ -18,6 +18,8 @@
 enum {
 	INTERRUPTS = 2, /* that the program hears; the next one ends its kernel */
 	ACT_TIMEOUT_MS = 10000,
+	GRACE_MS = 60000,        /* the longest that the server gives */
+	CANCEL_TIMEOUT_MS = 500, /* who waits for its end need not be answered: events tell of it */
 };
 
 struct cell {
@@ -84,14 +86,15 @@ static void take_end(struct cell *c, const struct follow_event *e)
 
 static void act(struct cell *c, const char *method, const char *path, const struct json *body)
 {
-	struct call q = {
-		.method = method, .path = path, .body = body, .timeout_ms = ACT_TIMEOUT_MS
-	};
+	struct call q = { .method = method,
+			  .path = path,
+			  .body = body,
+			  .timeout_ms = body != NULL ? ACT_TIMEOUT_MS : CANCEL_TIMEOUT_MS };
 	struct reply r;
 	struct err e;
 
 	if (client_call(&c->s->c, &q, &r, &e) < 0) {
-		if (e.sys != EINTR)
+		if (e.sys != EINTR && (body != NULL || e.sys != ETIMEDOUT))
 			say("%s", e.text);
 		return;
 	}
@@ -112,22 +115,23 @@ static void interrupt_kernel(struct cell *c)
 	json_done(&j);
 }
 
-/* A cell that waits for its turn is cancelled: what runs is somebody else's. */
+/* A cell that waits for its turn is cancelled: what runs is somebody else's. It may have begun all the same, without our
+ * having heard of it: then it is interrupted, and has the longest time there is to end. */
 static void interrupt(struct cell *c)
 {
+	bool last = ++c->ints > INTERRUPTS;
 	char tail[FOLLOW_ID + 48];
 
-	c->ints++;
 	if (c->f.id[0] == '\0')
 		return;
-	if (c->begun && c->ints <= INTERRUPTS) {
+	if (c->begun && !last) {
 		interrupt_kernel(c);
 		if (c->ints == INTERRUPTS)
 			say("interrupted twice; once more ends the kernel, and its variables are "
 			    "lost");
 		return;
 	}
-	(void)snprintf(tail, sizeof(tail), "/cells/%s?grace_ms=1", c->f.id);
+	(void)snprintf(tail, sizeof(tail), "/cells/%s?grace_ms=%d", c->f.id, last ? 1 : GRACE_MS);
 	act(c, "DELETE", shell_path(c->s, tail), NULL);
 }
 

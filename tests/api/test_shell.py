@@ -11,6 +11,7 @@ import threading
 
 import pytest
 
+from between import HEAD_ONLY, Between
 from cells import NO_POOL, Session
 from server import needs_root, serve, shared, until  # noqa: F401
 from terminal import SANE, Terminal, glovebox
@@ -160,6 +161,28 @@ def test_a_cell_that_does_not_listen(shell):
     shell.line("'new'")
     shell.see(r"^Out\[\d+\]: 'new'")
     leave(shell)
+
+
+def test_an_early_ctrl_c_is_no_end(server, boxes, tmp_path):
+    """One that comes before it is known that the cell runs: it is interrupted, and its kernel stays."""
+    held = []
+    with Between(server, lambda _, path, __: HEAD_ONLY if held and path.endswith("/events") else None) as between, \
+            Terminal(tmp_path, glovebox("shell", "--url", between.url)) as t:
+        t.see(r"^In \[1\]:")
+        t.line("x = 5; import time")
+        t.see(r"^In \[2\]:")
+        held.append(True)
+        t.paste("try:\n    time.sleep(1000)\nexcept KeyboardInterrupt:\n    time.sleep(1); print('kept', x)")
+        t.keys("Enter")
+        until(lambda: sum(path.endswith("/events") for _, path, _ in between.seen) == 2, "it is followed")
+        cells = f"/v1/boxes/{boxes().pop()}/cells"
+        until(lambda: [c["status"] for c in server.call("GET", cells)[1]["cells"]][-1] == "running", "it runs")
+        t.keys("C-c")
+        until(lambda: between.seen[-1][0] == "DELETE", "Ctrl-C was heard")
+        between.go.set()
+        t.see(r"^kept 5$")
+        t.see(r"^In \[3\]:")
+        leave(t)
 
 
 def test_ctrl_c_at_the_prompt_drops_the_line(shell):
