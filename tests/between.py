@@ -2,13 +2,14 @@
 """Somebody between a client and its server, who passes on what comes, or does not: answers that are lost, late, or another's.
 
 A rule is asked for every request: rule(method, path, body) returns None (it is passed on), or what becomes of it:
-an answer in bytes, LOST, HEAD_ONLY. Every connection is for one request.
+an answer in bytes, LOST, HANGS, HEAD_ONLY. Every connection is for one request, or for a WebSocket.
 """
 import contextlib
 import socket
 import threading
 
 LOST = "the server gets it, the client no answer"
+HANGS = "nobody gets it, and the connection stays until `go` is set"
 HEAD_ONLY = "the head of the answer comes, and its body when `go` is set"
 
 
@@ -37,12 +38,16 @@ class Between:
         with contextlib.suppress(OSError):
             self.listener.shutdown(socket.SHUT_RDWR)
         self.listener.close()
+        self.cut()
+        for thread in self.threads:
+            thread.join()
+
+    def cut(self):
+        """Every connection that there is."""
         with self.lock:
             for s in self.open:
                 with contextlib.suppress(OSError):
                     s.shutdown(socket.SHUT_RDWR)
-        for thread in self.threads:
-            thread.join()
 
     def accept(self):
         while True:
@@ -73,12 +78,22 @@ class Between:
         if isinstance(way, bytes):
             client.sendall(way)
             return
+        if way == HANGS:
+            self.go.wait()
+            return
         with contextlib.closing(self.server.connect()) as upstream:
             with self.lock:
                 self.open.add(upstream)
             try:
-                upstream.sendall(head.replace(b"\r\n", b"\r\nConnection: close\r\n", 1) + body)
-                self.answer(client, upstream, way)
+                if b"\r\nupgrade: websocket\r\n" in head.lower():
+                    upstream.sendall(head)
+                    back = threading.Thread(target=pump, args=(client, upstream))
+                    back.start()
+                    pump(upstream, client)
+                    back.join()
+                else:
+                    upstream.sendall(head.replace(b"\r\n", b"\r\nConnection: close\r\n", 1) + body)
+                    self.answer(client, upstream, way)
             finally:
                 with self.lock:
                     self.open.discard(upstream)
@@ -97,6 +112,14 @@ class Between:
                 self.go.wait()
                 data, way = held[end:], None
             client.sendall(data)
+
+
+def pump(source, to):
+    with contextlib.suppress(OSError):
+        while data := source.recv(65536):
+            to.sendall(data)
+    with contextlib.suppress(OSError):
+        to.shutdown(socket.SHUT_RDWR)
 
 
 def read_request(client):
