@@ -21,19 +21,21 @@
 
 enum { MEMBERS_MAX = 1000000 };
 
-/* Only what can be copied is packed; names begin with that of what was asked for. */
+/* Only what can be copied is packed; names begin with that of what was asked for. What is left out is said, see cp.c. */
 static const char hold_script[] =
 	"path=$(realpath -e -- \"$1\") || exit\n"
 	"if [ \"$path\" = / ]; then echo \"it is the whole box\" >&2; exit 1; fi\n"
 	"cd -- \"$(dirname -- \"$path\")\" || exit\n"
-	"exec 3< <(set -o pipefail; find \"./$(basename -- \"$path\")\" \\( -type f -o -type d -o "
-	"-type l \\) -print0 |\n"
+	"bad='*[[:cntrl:]]*'\n"
+	"exec 3< <(set -o pipefail; LC_ALL=C find \"./$(basename -- \"$path\")\" \\\n"
+	"\t\\( -name \"$bad\" -o -lname \"$bad\" \\) -prune -fprintf /dev/stderr '" CP_LEFT_NAME
+	"%p\\n' -o \\\n"
+	"\t\\( -type f -o -type d -o -type l \\) -print0 -o -fprintf /dev/stderr '" CP_LEFT_KIND
+	"%p\\n' |\n"
 	"\ttar -c -f - --format=gnu --hard-dereference --no-recursion --null -T - "
 	"--transform='flags=r;s,^\\./,,')\n"
 	"tar=$!\n"
-	"echo $$\n"
-	"read -r _\n"
-	"exec 3<&-\n"
+	"echo $$\n" CP_AWAIT_END "exec 3<&-\n"
 	"wait \"$tar\"";
 
 struct out {
@@ -267,6 +269,7 @@ static int take_pieces(struct out *o)
 
 		if (wake_end() != 0)
 			return err_set(o->e, ERR_SYS, EINTR, "take a piece");
+		cp_keep(o->cp);
 		if (cp_run(o->cp, argv, NULL, &r, o->e) < 0)
 			return -1;
 		n = 0;
