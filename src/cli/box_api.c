@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "cli/box_api.h"
 
-#include "base/io.h"
 #include "base/own.h"
+#include "cli/wake.h"
 
 #include <stdarg.h>
 #include <stdio.h>
@@ -24,6 +24,11 @@ int api(struct client *c, const char *method, const char *path, const struct jso
 		(void)reply_refused(r, e);
 	reply_free(r);
 	return -1;
+}
+
+bool api_is_gone(const struct client *c)
+{
+	return c->status == 404 || c->status == 410;
 }
 
 void api_path(char path[BOX_PATH], const char *box, const char *fmt, ...)
@@ -93,9 +98,9 @@ int api_print_json(struct json *j)
 
 	json_raw(j, "\n", 1);
 	if (!j->failed)
-		r = io_write_all(STDOUT_FILENO, j->buf, j->len);
+		r = wake_write(STDOUT_FILENO, j->buf, j->len, NULL, NULL);
 	json_done(j);
-	return r < 0 ? -1 : 0;
+	return r;
 }
 
 void api_put_members(const struct jsonr *d, const struct jsonr_node *object, struct json *j)

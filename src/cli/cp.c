@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "cli/cp.h"
 
+#include "base/clock.h"
 #include "base/own.h"
 #include "base/str.h"
 #include "cli/say.h"
@@ -12,7 +13,7 @@
 #include <stdio.h>
 #include <string.h>
 
-enum { RUN_TIMEOUT_MS = 600000, PID_TRIES = 200 };
+enum { RUN_TIMEOUT_MS = 600000, PID_TRIES = 200, KEEP_S = 60, WORDS = 300 };
 
 /* --- the command line ----------------------------------------------------------------------------- */
 
@@ -136,6 +137,7 @@ int cp_hold(struct cp *cp, const char *script, const char *arg, struct err *e)
 {
 	const char *const argv[] = { "/bin/bash", "-c", script, "cp", arg, NULL };
 	char path[BOX_PATH];
+	const char *id;
 	struct reply r;
 	struct json j;
 	int rc;
@@ -146,64 +148,109 @@ int cp_hold(struct cp *cp, const char *script, const char *arg, struct err *e)
 	json_bool(&j, "stdin_open", true);
 	json_close(&j, '}');
 	cp->pid[0] = '\0';
+	cp->word_us = clock_us();
 	rc = api(&cp->c, "POST", path, &j, &r, e);
 	json_done(&j);
 	if (rc < 0)
 		return -1;
-	(void)snprintf(cp->holder, sizeof(cp->holder), "%s",
-		       node_str(&r.doc, reply_root(&r), "id"));
+	id = node_str(&r.doc, reply_root(&r), "id");
+	if (follow_is_id(id))
+		(void)snprintf(cp->holder, sizeof(cp->holder), "%s", id);
 	reply_free(&r);
-	if (cp->holder[strspn(cp->holder, "abcdefghijklmnopqrstuvwxyz0123456789-_")] != '\0' ||
-	    cp->holder[0] == '\0') {
-		cp->holder[0] = '\0';
-		return err_set(e, ERR_PROTO, 0, "the server answered without an id");
-	}
-	return await_pid(cp, e);
+	return cp->holder[0] != '\0'
+		       ? await_pid(cp, e)
+		       : err_set(e, ERR_PROTO, 0, "the server answered without an id");
 }
 
-static int let_go(struct cp *cp, struct err *e)
+/* A line for it, or the end of its input. It may have ended already. */
+static int tell_holder(struct cp *cp, bool end, struct err *e)
 {
 	char path[BOX_PATH];
 	struct call q = { .method = "POST", .path = path };
 	struct reply r;
 	struct json j;
+	int rc;
 
 	json_init(&j);
 	json_open(&j, NULL, '{');
-	json_bool(&j, "eof", true);
+	if (end)
+		json_bool(&j, "eof", true);
+	else
+		json_str(&j, "text", "\n");
 	json_close(&j, '}');
 	q.body = &j;
 	api_path(path, cp->box, "/commands/%s/stdin", cp->holder);
-	if (client_call(&cp->c, &q, &r, e) < 0) {
-		json_done(&j);
-		return -1;
-	}
+	rc = client_call(&cp->c, &q, &r, e);
 	json_done(&j);
-	reply_free(&r); /* it may have ended already */
-	return 0;
+	if (rc == 0)
+		reply_free(&r);
+	return rc;
 }
 
-/* Its last words, in one line. */
-static int refused_by_tar(const struct reply *r, struct err *e)
+void cp_keep(struct cp *cp)
 {
-	const char *words = node_str(&r->doc, reply_root(r), "stderr");
-	char line[300];
+	struct err ignored; /* the next piece tells */
 
-	(void)snprintf(line, sizeof(line), "%s", words);
-	line[strcspn(line, "\n")] = '\0';
-	if (line[0] == '\0')
-		(void)snprintf(line, sizeof(line), "its status is %lld",
-			       (long long)node_int(&r->doc, reply_root(r), "exit_code", -1));
-	return err_set(e, ERR_INPUT, 0, "in the box: %s", line);
+	if (clock_us() - cp->word_us < KEEP_S * US_PER_S)
+		return;
+	(void)tell_holder(cp, false, &ignored);
+	cp->word_us = clock_us();
+}
+
+static const struct {
+	const char *mark, *why;
+} left_out[] = {
+	{ CP_LEFT_NAME, "its name, or what it leads to, has a control character" },
+	{ CP_LEFT_KIND, "it is neither file, directory nor link" },
+};
+
+/* Whether a line tells of something that was left out. */
+static bool take_left_out(struct cp *cp, const char *line)
+{
+	for (unsigned int i = 0; i < ARRAY_LEN(left_out); i++) {
+		size_t n = strlen(left_out[i].mark);
+
+		if (strncmp(line, left_out[i].mark, n) != 0)
+			continue;
+		n += strncmp(line + n, "./", 2) == 0 ? 2 : 0;
+		cp_skip(cp, line + n, left_out[i].why);
+		return true;
+	}
+	return false;
+}
+
+/* What it says: the first line that does not tell of something left out is why it failed, if it did. */
+static void take_words(struct cp *cp, const struct reply *r, char words[WORDS])
+{
+	const char *p = node_str(&r->doc, reply_root(r), "stderr");
+
+	words[0] = '\0';
+	while (*p != '\0') {
+		size_t n = strcspn(p, "\n");
+		char line[WORDS];
+
+		(void)snprintf(line, sizeof(line), "%.*s", (int)(n < WORDS ? n : WORDS - 1), p);
+		if (!take_left_out(cp, line) && words[0] == '\0')
+			(void)snprintf(words, WORDS, "%s", line);
+		p += n + (p[n] == '\n');
+	}
+}
+
+static int refused_by_tar(const struct reply *r, const char *words, struct err *e)
+{
+	if (words[0] != '\0')
+		return err_set(e, ERR_INPUT, 0, "in the box: %s", words);
+	return err_set(e, ERR_INPUT, 0, "in the box: its status is %lld",
+		       (long long)node_int(&r->doc, reply_root(r), "exit_code", -1));
 }
 
 int cp_release(struct cp *cp, struct err *e)
 {
-	char path[BOX_PATH];
+	char path[BOX_PATH], words[WORDS];
 	struct reply r;
 	int rc = 0;
 
-	if (let_go(cp, e) < 0)
+	if (tell_holder(cp, true, e) < 0)
 		return -1;
 	api_path(path, cp->box, "/commands/%s?wait_ms=30000", cp->holder);
 	for (;;) {
@@ -214,8 +261,9 @@ int cp_release(struct cp *cp, struct err *e)
 		reply_free(&r);
 	}
 	cp->holder[0] = '\0';
+	take_words(cp, &r, words);
 	if (strcmp(node_str(&r.doc, reply_root(&r), "status"), "ok") != 0)
-		rc = refused_by_tar(&r, e);
+		rc = refused_by_tar(&r, words, e);
 	reply_free(&r);
 	return rc;
 }
@@ -318,8 +366,12 @@ int verb_cp(int argc, char **argv)
 	(void)signal(SIGPIPE, SIG_IGN);
 	(void)wake_start(0);
 	r = run(&cp, argv + at, &e);
-	if (cp.o.json)
-		(void)print_json(&cp, r < 0 ? &e : NULL);
+	if (cp.o.json) {
+		int rc = print_json(&cp, r < 0 ? &e : NULL);
+
+		if (rc < 0 && r == 0)
+			r = err_set(&e, ERR_SYS, -rc, "write to standard output");
+	}
 	if (wake_end() != 0)
 		return EXIT_SIGNAL_BASE + wake_end();
 	return r < 0 ? say_err(&e) : 0;

@@ -20,9 +20,7 @@ static const char where_script[] =
 	"if [ -d \"$1\" ]; then echo d; elif [ -d \"$(dirname -- \"$1\")\" ]; then echo p; fi";
 static const char hold_script[] = "exec 4> >(exec tar -x -p -f - --no-same-owner -C \"$1\")\n"
 				  "tar=$!\n"
-				  "echo $$\n"
-				  "read -r _\n"
-				  "exec 4>&-\n"
+				  "echo $$\n" CP_AWAIT_END "exec 4>&-\n"
 				  "wait \"$tar\"";
 static const char piece_script[] = "exec base64 -d >\"/proc/$1/fd/4\"";
 
@@ -47,6 +45,7 @@ static int send_piece(struct in *in, struct err *e)
 		return err_set(e, ERR_SYS, ENOMEM, "send a piece");
 	text[base64_encode((const uint8_t *)in->piece.p, in->piece.n, text)] = '\0';
 	bytes_clear(&in->piece);
+	cp_keep(in->cp);
 	if (cp_run(in->cp, argv, text, &r, e) < 0)
 		return -1;
 	ok = strcmp(node_str(&r.doc, reply_root(&r), "status"), "ok") == 0;

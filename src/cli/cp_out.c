@@ -21,27 +21,29 @@
 
 enum { MEMBERS_MAX = 1000000 };
 
-/* Only what can be copied is packed; names begin with that of what was asked for. */
+/* Only what can be copied is packed; names begin with that of what was asked for. What is left out is said, see cp.c. */
 static const char hold_script[] =
 	"path=$(realpath -e -- \"$1\") || exit\n"
 	"if [ \"$path\" = / ]; then echo \"it is the whole box\" >&2; exit 1; fi\n"
 	"cd -- \"$(dirname -- \"$path\")\" || exit\n"
-	"exec 3< <(set -o pipefail; find \"./$(basename -- \"$path\")\" \\( -type f -o -type d -o "
-	"-type l \\) -print0 |\n"
+	"bad='*[[:cntrl:]]*'\n"
+	"exec 3< <(set -o pipefail; LC_ALL=C find \"./$(basename -- \"$path\")\" \\\n"
+	"\t\\( -name \"$bad\" -o -lname \"$bad\" \\) -prune -fprintf /dev/stderr '" CP_LEFT_NAME
+	"%p\\n' -o \\\n"
+	"\t\\( -type f -o -type d -o -type l \\) -print0 -o -fprintf /dev/stderr '" CP_LEFT_KIND
+	"%p\\n' |\n"
 	"\ttar -c -f - --format=gnu --hard-dereference --no-recursion --null -T - "
 	"--transform='flags=r;s,^\\./,,')\n"
 	"tar=$!\n"
-	"echo $$\n"
-	"read -r _\n"
-	"exec 3<&-\n"
+	"echo $$\n" CP_AWAIT_END "exec 3<&-\n"
 	"wait \"$tar\"";
 
 struct out {
 	struct cp *cp;
 	struct tar_reader tar;
 	int dir;                 /* where it all goes */
-	char name[NAME_MAX + 1]; /* and under which name; "": that which it has */
-	char top[NAME_MAX + 1];  /* the name that it has */
+	char name[NAME_MAX + 1]; /* and under which name: ours, never the box's */
+	char top[NAME_MAX + 1];  /* the name that it has there */
 	uint64_t members, left;  /* left: bytes that may still come */
 	/* the member that is being read */
 	char path[PATH_MAX]; /* here */
@@ -102,8 +104,6 @@ static int take_path(struct out *o, const struct tar_member *m)
 			return -ECANCELED;
 		}
 		(void)snprintf(o->top, sizeof(o->top), "%.*s", (int)n, m->path);
-		if (o->name[0] == '\0')
-			(void)snprintf(o->name, sizeof(o->name), "%s", o->top);
 	}
 	if (strlen(o->top) != n || strncmp(o->top, m->path, n) != 0) {
 		(void)err_set(o->e, ERR_PROTO, 0, "the box sent '%s', which was not asked for",
@@ -269,6 +269,7 @@ static int take_pieces(struct out *o)
 
 		if (wake_end() != 0)
 			return err_set(o->e, ERR_SYS, EINTR, "take a piece");
+		cp_keep(o->cp);
 		if (cp_run(o->cp, argv, NULL, &r, o->e) < 0)
 			return -1;
 		n = 0;
@@ -286,6 +287,18 @@ static int take_pieces(struct out *o)
 
 /* --- where it goes -------------------------------------------------------------------------------- */
 
+/* What a copy is called that goes into a directory. Who copies into a home directory must not let the box say. */
+static int name_copy(struct out *o, const char *from, struct err *e)
+{
+	bool all = from[0] == '\0' || strcmp(from, ".") == 0 || strcmp(from, "./") == 0;
+
+	cp_base(all ? "workspace" : from, o->name);
+	if (path_is_plain(o->name))
+		return 0;
+	(void)err_set(e, ERR_USAGE, 0, "'%s' has no name for the copy", from);
+	return err_hint(e, "give the copy a name: DEST/NAME");
+}
+
 /* A directory that is there, or the one that a new name is for. */
 static int find_place(struct out *o, const char *from, const char *to, struct err *e)
 {
@@ -296,7 +309,8 @@ static int find_place(struct out *o, const char *from, const char *to, struct er
 	if (strlen(to) >= sizeof(above))
 		return err_set(e, ERR_USAGE, ENAMETOOLONG, "copy to '%s'", to);
 	if (stat(to, &st) == 0 && S_ISDIR(st.st_mode)) {
-		cp_base(from, o->name); /* none: the name that it has in the box */
+		if (name_copy(o, from, e) < 0)
+			return -1;
 		o->dir = open(to, O_PATH | O_DIRECTORY | O_CLOEXEC);
 		return o->dir < 0 ? err_set(e, ERR_INPUT, errno, "open '%s'", to) : 0;
 	}

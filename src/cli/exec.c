@@ -9,113 +9,116 @@
 #include "cli/verbs.h"
 #include "cli/wake.h"
 
-#include <limits.h>
 #include <poll.h>
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
 
-enum { BLOCKED_MAX = 2, ACT_TIMEOUT_MS = 10000 };
+enum {
+	BLOCKED_MAX = 2,
+	ACT_TIMEOUT_MS = 5000,
+	END_TIMEOUT_MS = 500,
+	INT_GRACE_MS = 60000, /* the longest that the server gives */
+	END_GRACE_MS = 2000,
+};
 
 /* --- signals -------------------------------------------------------------------------------------- */
 
-/* Who waits for its end need not be answered: events tell of it. */
-static void act(struct exec *x, const char *method, const char *path, const struct json *body)
+/* Who waits for its end need not be answered: events tell of it. false: the server does not answer. */
+static bool act(struct exec *x, const char *method, const char *path, const struct json *body)
 {
 	struct call q = { .method = method,
 			  .path = path,
 			  .body = body,
-			  .timeout_ms = body != NULL ? ACT_TIMEOUT_MS : 500,
+			  .timeout_ms = body != NULL ? ACT_TIMEOUT_MS : END_TIMEOUT_MS,
 			  .flags = CALL_NO_INT };
 	struct reply r;
 	struct err e;
 
-	if (client_call(&x->c, &q, &r, &e) == 0)
+	if (client_call(&x->c, &q, &r, &e) == 0) {
 		reply_free(&r);
-	else if (e.sys != ETIMEDOUT)
+		return true;
+	}
+	if (body != NULL || e.sys != ETIMEDOUT)
 		say("%s", e.text);
+	return body == NULL || e.sys != ETIMEDOUT;
 }
 
-static void signal_command(struct exec *x, int sig)
+static bool signal_command(struct exec *x, int sig)
 {
 	const char *name = sigabbrev_np(sig);
 	char path[BOX_PATH];
 	struct json j;
+	bool told;
 
 	json_init(&j);
 	json_open(&j, NULL, '{');
 	json_str(&j, "signal", name != NULL ? name : "TERM");
 	json_close(&j, '}');
 	(void)snprintf(path, sizeof(path), "%s/%s/signal", x->f.path, x->f.id);
-	act(x, "POST", path, &j);
+	told = act(x, "POST", path, &j);
 	json_done(&j);
+	return told;
 }
 
-/* SIGINT interrupts a cell that runs; one that waits for its turn, and what else would end a program, ends it, and with
- * it its kernel if it goes on. */
-static void signal_cell(struct exec *x, int sig)
+/* SIGINT interrupts a cell that runs, and cancels one that waits for its turn; which of them it is we may not have heard
+ * yet. What else would end a program ends it, and with it its kernel if it goes on. */
+static bool signal_cell(struct exec *x, int sig)
 {
 	char path[BOX_PATH];
 	struct json j;
+	bool told;
 
 	if (sig != SIGINT || !x->begun) {
-		(void)snprintf(path, sizeof(path), "%s/%s?grace_ms=2000", x->f.path, x->f.id);
-		act(x, "DELETE", path, NULL);
-		return;
+		(void)snprintf(path, sizeof(path), "%s/%s?grace_ms=%d", x->f.path, x->f.id,
+			       sig == SIGINT ? INT_GRACE_MS : END_GRACE_MS);
+		return act(x, "DELETE", path, NULL);
 	}
 	json_init(&j);
 	json_open(&j, NULL, '{');
 	json_str(&j, "kernel", x->o->kernel);
 	json_close(&j, '}');
 	api_path(path, x->o->box, "/interrupt");
-	act(x, "POST", path, &j);
+	told = act(x, "POST", path, &j);
 	json_done(&j);
+	return told;
 }
 
-static void pass_on(struct exec *x)
+/* nobody: there is nobody to pass them on to. */
+static void pass_on(struct exec *x, bool nobody)
 {
 	struct wake w;
 
 	wake_take(&w);
+	if (w.goes_on) /* a password may be asked for */
+		term_again();
 	for (int sig = 1; sig < 32; sig++) {
 		if ((w.passed_on & 1u << sig) == 0)
 			continue;
-		if (follow_is_lost(&x->f) || x->f.id[0] == '\0') { /* nobody to pass it on to */
+		if (nobody || follow_is_lost(&x->f) || x->f.id[0] == '\0') {
 			x->ended_by = sig;
 			continue;
 		}
-		if (x->o->code != NULL)
-			signal_cell(x, sig);
-		else
-			signal_command(x, sig);
+		if (!(x->o->code != NULL ? signal_cell : signal_command)(x, sig))
+			x->ended_by = sig; /* or nobody could end us */
 	}
 }
 
 /* --- what it says --------------------------------------------------------------------------------- */
 
-/* Nobody may take it for a while: signals are passed on all the same, and the third of them ends us. */
-static void put(struct exec *x, int fd, const uint8_t *p, size_t n)
+/* Nobody takes what we write: signals are passed on all the same, and the third of them ends us. */
+static int on_blocked(void *arg, unsigned int times)
 {
-	while (n > 0 && x->write_error == 0) {
-		struct pollfd full[2] = { { .fd = fd, .events = POLLOUT },
-					  { .fd = wake_fd(), .events = POLLIN } };
-		ssize_t w = 0;
+	struct exec *x = arg;
 
-		(void)poll(full, 2, -1);
-		if (full[0].revents != 0)
-			w = write(fd, p, n < PIPE_BUF ? n : PIPE_BUF);
-		if (w < 0 && errno != EAGAIN && errno != EINTR)
-			x->write_error = -errno;
-		if (w > 0) {
-			p += w;
-			n -= (size_t)w;
-			x->blocked = 0;
-		} else if (full[1].revents != 0) {
-			pass_on(x);
-			if (x->blocked++ == BLOCKED_MAX)
-				x->write_error = -EINTR;
-		}
-	}
+	pass_on(x, false);
+	return x->ended_by != 0 || times > BLOCKED_MAX ? -EINTR : 0;
+}
+
+static void put(struct exec *x, int fd, const void *p, size_t n)
+{
+	if (x->write_error == 0)
+		x->write_error = wake_write(fd, p, n, on_blocked, x);
 }
 
 static void put_output(struct exec *x, const struct follow_event *e, int fd)
@@ -157,7 +160,7 @@ static void start_asking(struct exec *x, const struct follow_event *e)
 	filter_init(&f, FILTER_PLAIN);
 	bytes_init(&text, 65536);
 	filter_put(&f, prompt, strlen(prompt), &text);
-	put(x, STDOUT_FILENO, (const uint8_t *)bytes_str(&text), text.n);
+	put(x, STDOUT_FILENO, bytes_str(&text), text.n);
 	bytes_done(&text);
 	if (node_bool(e->doc, e->data, "password"))
 		(void)term_set(TERM_QUIET);
@@ -240,15 +243,19 @@ static int turn(struct exec *x, struct err *e)
 	struct pollfd p[3] = { { .fd = follow_fd(&x->f), .events = POLLIN },
 			       { .fd = wake_fd(), .events = POLLIN },
 			       { .fd = feed_fd(x), .events = POLLIN } };
+	int r;
 
 	(void)poll(p, 3, feed_wait_ms(x, follow_wait_ms(&x->f, -1)));
 	if (p[1].revents != 0)
-		pass_on(x);
+		pass_on(x, false);
 	if (x->ended_by != 0)
 		return 0;
-	if (feed_turn(x, p[2].revents != 0, e) < 0)
-		return -1;
-	return follow_turn(&x->f, e);
+	r = feed_turn(x, p[2].revents != 0, e);
+	if (r == 0)
+		r = follow_turn(&x->f, e);
+	if (r < 0 && e->sys == EINTR) /* a signal, and a server that does not answer */
+		pass_on(x, true);
+	return x->ended_by != 0 ? 0 : r;
 }
 
 static int follow_all(struct exec *x, struct err *e)
@@ -263,9 +270,9 @@ static int follow_all(struct exec *x, struct err *e)
 	if (x->write_error == -EPIPE && x->f.id[0] != '\0') {
 		/* As a pipe would: who wrote to it is told. */
 		if (x->o->code == NULL)
-			signal_command(x, SIGPIPE);
+			(void)signal_command(x, SIGPIPE);
 		else
-			signal_cell(x, SIGINT);
+			(void)signal_cell(x, SIGINT);
 	}
 	return r;
 }
@@ -276,8 +283,14 @@ static int exit_status(const struct exec *x)
 {
 	if (x->ended_by != 0)
 		return EXIT_SIGNAL_BASE + x->ended_by;
-	if (x->write_error != 0)
+	if (x->write_error == -EPIPE || x->write_error == -EINTR)
 		return EXIT_SIGNAL_BASE + (x->write_error == -EPIPE ? SIGPIPE : SIGINT);
+	if (x->write_error != 0)
+		return EXIT_GLOVEBOX;
+	if (x->o->detach)
+		return 0;
+	if (!x->has_end)
+		return EXIT_GLOVEBOX;
 	if (strcmp(x->status, "timeout") == 0)
 		return EXIT_TIMEOUT;
 	if (strcmp(x->status, "oom") == 0)
@@ -291,9 +304,17 @@ static int exit_status(const struct exec *x)
 
 static void say_end(const struct exec *x)
 {
-	if (x->write_error != 0 || x->ended_by != 0)
+	int error = x->write_error;
+
+	if (error != 0 && error != -EPIPE && error != -EINTR)
+		say("write what it says: %s", strerror(-error));
+	if (error != 0 || x->ended_by != 0 || x->o->detach)
 		return;
-	if (strcmp(x->status, "timeout") == 0)
+	if (!x->has_end)
+		say("how it ended is not held any more");
+	else if (x->o->client.json)
+		return;
+	else if (strcmp(x->status, "timeout") == 0)
 		say("it ran out of time");
 	else if (strcmp(x->status, "oom") == 0)
 		say("it ran out of memory");
@@ -320,27 +341,31 @@ static int print_json(struct exec *x, struct err *e)
 	json_init(&j);
 	jsonr_write(&r.doc, reply_root(&r), &j, NULL);
 	reply_free(&r);
-	if (api_print_json(&j) < 0)
-		x->write_error = -EPIPE;
+	x->write_error = api_print_json(&j);
 	return 0;
 }
 
 static int start_only(struct exec *x, struct json *body, struct err *e)
 {
+	const char *id;
 	struct reply r;
 	struct json j;
+	int rc = 0;
 
 	if (api(&x->c, "POST", x->f.path, body, &r, e) < 0)
 		return -1;
-	if (x->o->client.json) {
+	id = node_str(&r.doc, reply_root(&r), "id");
+	if (!follow_is_id(id)) {
+		rc = err_set(e, ERR_PROTO, 0, "the server answered without an id");
+	} else if (x->o->client.json) {
 		json_init(&j);
 		jsonr_write(&r.doc, reply_root(&r), &j, NULL);
-		(void)api_print_json(&j);
-	} else {
-		(void)printf("%s\n", node_str(&r.doc, reply_root(&r), "id"));
+		x->write_error = api_print_json(&j);
+	} else if (printf("%s\n", id) < 0 || fflush(stdout) != 0) {
+		x->write_error = -errno;
 	}
 	reply_free(&r);
-	return 0;
+	return rc;
 }
 
 static int run(struct exec *x, struct err *e)
@@ -364,6 +389,8 @@ static int run(struct exec *x, struct err *e)
 		(void)term_open();
 		feed_init(&x->feed, !o->no_stdin);
 		show_init(&x->show, o->images, false);
+		x->show.heard = on_blocked;
+		x->show.arg = x;
 		r = follow_all(x, e);
 		if (r == 0 && o->client.json && x->has_end)
 			r = print_json(x, e);
@@ -397,9 +424,6 @@ int verb_exec(int argc, char **argv)
 	client_done(&x.events);
 	if (r < 0 && x.write_error == 0)
 		return say_err(&e);
-	if (o.detach)
-		return 0;
-	if (!o.client.json)
-		say_end(&x);
+	say_end(&x);
 	return exit_status(&x);
 }

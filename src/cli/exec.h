@@ -28,7 +28,7 @@ struct feed {
 	bool done;          /* there is no more, or nobody wants it */
 	bool end;           /* its end was read, and is to be told */
 	struct bytes piece; /* read, and not taken yet */
-	uint64_t try_us;    /* the box had no room: not before */
+	uint64_t try_us;    /* the box had no room, or nobody answered: not before */
 	unsigned int tries;
 };
 
@@ -41,7 +41,6 @@ struct exec {
 	struct feed feed;
 	bool begun;   /* it says something: it runs */
 	bool asking;  /* a cell waits for a line */
-	int blocked;  /* signals that came while nobody took what we write */
 	int ended_by; /* a signal that nobody was there to take; 0: none */
 	/* how it ended */
 	bool has_end;

@@ -35,38 +35,33 @@ static bool is_answer(const struct exec *x)
 	return x->asking && (is_line(x) || x->feed.end || x->feed.piece.n > LINE_MAX_BYTES);
 }
 
-/* Who reads from a terminal in the background is stopped. */
-static bool is_in_front(void)
-{
-	pid_t front = tcgetpgrp(STDIN_FILENO);
-
-	return front < 0 || front == getpgrp();
-}
-
 int feed_fd(const struct exec *x)
 {
 	const struct feed *f = &x->feed;
 
-	if (f->done || f->end || x->f.id[0] == '\0' || !is_in_front())
+	/* Who reads from a terminal in the background is stopped. */
+	if (f->done || f->end || x->f.id[0] == '\0' || !term_is_in_front())
 		return -1;
 	if (x->o->code != NULL)
 		return x->asking && !is_line(x) ? STDIN_FILENO : -1;
 	return f->piece.n == 0 ? STDIN_FILENO : -1;
 }
 
-int feed_wait_ms(const struct exec *x, int ms)
+/* Whether there is something to send. */
+static bool has_piece(const struct exec *x)
 {
 	const struct feed *f = &x->feed;
-	int own;
 
 	if (f->done || x->f.id[0] == '\0')
-		return ms;
-	if (x->o->code != NULL)
-		return is_answer(x) ? 0 : ms;
-	if (f->piece.n == 0 && !f->end)
-		return ms;
-	own = clock_poll_ms(f->try_us);
-	return ms < 0 || own < ms ? own : ms;
+		return false;
+	return x->o->code != NULL ? is_answer(x) : f->piece.n > 0 || f->end;
+}
+
+int feed_wait_ms(const struct exec *x, int ms)
+{
+	int own = has_piece(x) ? clock_poll_ms(x->feed.try_us) : -1;
+
+	return own >= 0 && (ms < 0 || own < ms) ? own : ms;
 }
 
 static int take(struct feed *f, struct err *e)
@@ -85,17 +80,58 @@ static int take(struct feed *f, struct err *e)
 	return 0;
 }
 
-static int post(struct exec *x, const char *what, struct json *j, struct reply *r, struct err *e)
+/* Another time, and later each time. */
+static void pause_feed(struct feed *f)
+{
+	f->try_us = clock_us() + (PAUSE_MS * US_PER_MS << (f->tries < 5 ? f->tries : 5));
+	f->tries++;
+}
+
+enum sent { SENT_FAILED = -1, SENT_TAKEN, SENT_LATER, SENT_UNWANTED };
+
+/* How the server took it. What may have been taken is not sent again: it would be there twice. */
+static enum sent sent(struct exec *x, int rc, const struct reply *r, struct err *e)
+{
+	struct feed *f = &x->feed;
+
+	if (rc < 0 && x->c.unsure) {
+		if (e->sys != EINTR)
+			(void)err_wrap(e, "standard input may have been passed on in part, and the "
+					  "rest was not");
+		return SENT_FAILED;
+	}
+	if (rc < 0 && (e->kind != ERR_SYS || e->sys == EINTR))
+		return SENT_FAILED;
+	if (rc < 0 || r->status == 429 || r->status == 502 || r->status == 503) {
+		pause_feed(f); /* events tell what is lost */
+		return SENT_LATER;
+	}
+	f->tries = 0;
+	f->try_us = 0;
+	if (r->status == 204)
+		return SENT_TAKEN;
+	if (r->status == 404 || r->status == 409 || r->status == 410)
+		return SENT_UNWANTED;
+	(void)reply_refused(r, e);
+	return SENT_FAILED;
+}
+
+static enum sent post(struct exec *x, const char *what, struct json *j, struct err *e)
 {
 	char path[BOX_PATH];
-	struct call q = { .method = "POST", .path = path, .body = j };
+	struct call q = { .method = "POST", .path = path, .body = j, .flags = CALL_LATE };
+	struct reply r = { 0 };
+	enum sent how;
 	int rc;
 
 	json_close(j, '}');
 	(void)snprintf(path, sizeof(path), "%s/%s/%s", x->f.path, x->f.id, what);
-	rc = client_call(&x->c, &q, r, e);
+	rc = client_call(&x->c, &q, &r, e);
 	json_done(j);
-	return rc;
+	how = sent(x, rc, &r, e);
+	if (rc == 0)
+		reply_free(&r);
+	return how;
 }
 
 /* --- a command ------------------------------------------------------------------------------------ */
@@ -104,7 +140,7 @@ static int send_piece(struct exec *x, struct err *e)
 {
 	struct feed *f = &x->feed;
 	char *text = malloc(BASE64_TEXT_LEN(f->piece.n) + 1);
-	struct reply r;
+	enum sent how;
 	struct json j;
 
 	if (text == NULL)
@@ -117,30 +153,23 @@ static int send_piece(struct exec *x, struct err *e)
 	free(text);
 	if (f->end)
 		json_bool(&j, "eof", true);
-	if (post(x, "stdin", &j, &r, e) < 0)
-		return e->kind == ERR_SYS && e->sys != EINTR ? 0
-							     : -1; /* events tell what is lost */
-	if (r.status == 429) {
-		f->try_us = clock_us() + (PAUSE_MS * US_PER_MS << (f->tries < 5 ? f->tries : 5));
-		f->tries++;
-	} else {
-		f->done = f->end || r.status != 204; /* it has ended, or reads no more */
-		f->tries = 0;
-		f->try_us = 0;
+	how = post(x, "stdin", &j, e);
+	if (how == SENT_TAKEN || how == SENT_UNWANTED) {
+		f->done = f->end || how == SENT_UNWANTED; /* it has ended, or reads no more */
 		bytes_clear(&f->piece);
 	}
-	reply_free(&r);
-	return 0;
+	return how == SENT_FAILED ? -1 : 0;
 }
 
 /* --- a cell --------------------------------------------------------------------------------------- */
 
+/* A line that nobody waits for any more is for the next who asks. */
 static int send_line(struct exec *x, struct err *e)
 {
 	struct feed *f = &x->feed;
 	const char *lf = f->piece.n > 0 ? memchr(f->piece.p, '\n', f->piece.n) : NULL;
 	size_t n = lf != NULL ? (size_t)(lf - f->piece.p) : f->piece.n;
-	struct reply r;
+	enum sent how;
 	struct json j;
 
 	json_init(&j);
@@ -149,13 +178,14 @@ static int send_line(struct exec *x, struct err *e)
 		json_bytes(&j, "text", f->piece.p, n);
 	else
 		json_bool(&j, "eof", true);
-	x->asking = false;
-	(void)term_set(TERM_AS_IT_WAS);
-	bytes_splice(&f->piece, 0, lf != NULL ? n + 1 : n, "", 0);
-	if (post(x, "input", &j, &r, e) < 0)
-		return e->kind == ERR_SYS && e->sys != EINTR ? 0 : -1;
-	reply_free(&r);
-	return 0;
+	how = post(x, "input", &j, e);
+	if (how == SENT_TAKEN)
+		bytes_splice(&f->piece, 0, lf != NULL ? n + 1 : n, "", 0);
+	if (how == SENT_TAKEN || how == SENT_UNWANTED) {
+		x->asking = false;
+		(void)term_set(TERM_AS_IT_WAS);
+	}
+	return how == SENT_FAILED ? -1 : 0;
 }
 
 int feed_turn(struct exec *x, bool readable, struct err *e)
@@ -166,9 +196,7 @@ int feed_turn(struct exec *x, bool readable, struct err *e)
 		return 0;
 	if (readable && take(f, e) < 0)
 		return -1;
-	if (x->o->code != NULL)
-		return is_answer(x) ? send_line(x, e) : 0;
-	if ((f->piece.n == 0 && !f->end) || clock_us() < f->try_us)
+	if (!has_piece(x) || clock_us() < f->try_us)
 		return 0;
-	return send_piece(x, e);
+	return x->o->code != NULL ? send_line(x, e) : send_piece(x, e);
 }

@@ -29,10 +29,12 @@ static bool is_harmless(const struct filter *f)
 
 	if (n == 3 && memcmp(p, "?25", 3) == 0)
 		return last == 'h' || last == 'l';
+	if (last == 'J') /* 3 would erase what has left the screen at its top */
+		return n == 0 || (n == 1 && p[0] >= '0' && p[0] <= '2');
 	for (size_t i = 0; i < n; i++)
 		if ((p[i] < '0' || p[i] > '9') && p[i] != ';' && p[i] != ':')
 			return false;
-	return strchr("mABCDEFGHJKf", last) != NULL;
+	return strchr("mABCDEFGHKf", last) != NULL;
 }
 
 static void end_control(struct filter *f, struct bytes *out)
@@ -170,7 +172,7 @@ void filter_put(struct filter *f, const void *p, size_t n, struct bytes *out)
 
 void filter_end(struct filter *f, struct bytes *out)
 {
-	if (f->mode != FILTER_SAFE)
+	if (f->mode == FILTER_NOTHING)
 		return;
 	if (f->state == LETTERS)
 		end_letters(f, out);

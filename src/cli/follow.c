@@ -41,8 +41,7 @@ void follow_done(struct follow *f)
 	stream_close(&f->stream);
 }
 
-/* What goes into paths. */
-static bool is_id(const char *id)
+bool follow_is_id(const char *id)
 {
 	size_t n = strspn(id, "abcdefghijklmnopqrstuvwxyz0123456789-_");
 
@@ -54,6 +53,7 @@ static bool is_id(const char *id)
 enum {
 	ENDED_BY_EVENT = 1000, /* what stream_step() tells when event() has ended it */
 	SILENCE_S = 45,        /* a server says something every 15 s */
+	STEADY_S = 10,         /* a connection that stays so long is none that brings nothing */
 };
 
 static int on_event(void *arg, struct sse_event *e)
@@ -62,9 +62,10 @@ static int on_event(void *arg, struct sse_event *e)
 	struct follow_event told = { .name = e->name, .seq = e->id };
 	struct jsonr d = { 0 };
 
-	f->tries = 0;
 	if (e->id != 0 && e->id <= f->last)
 		return 0; /* had it */
+	f->tries = 0;
+	f->futile_us = 0;
 	client_no_nul(e->data, e->n);
 	if (jsonr_parse(&d, e->data, e->n, NULL) == 0) {
 		told.doc = &d;
@@ -72,7 +73,8 @@ static int on_event(void *arg, struct sse_event *e)
 	}
 	if (e->id != 0)
 		f->last = e->id;
-	f->ended |= strcmp(e->name, "end") == 0;
+	f->has_end |= strcmp(e->name, "end") == 0;
+	f->ended = f->has_end && f->body != NULL;
 	f->result = f->event(f->arg, &told);
 	jsonr_done(&d);
 	return f->result != 0 ? ENDED_BY_EVENT : 0;
@@ -86,8 +88,12 @@ static int lost(struct follow *f, const struct err *why, struct err *e)
 	uint64_t now = clock_us(), pause;
 
 	stream_close(&f->stream);
+	if (f->open_us != 0 && now - f->open_us > STEADY_S * US_PER_S)
+		f->futile_us = 0;
 	if (f->lost_us == 0)
-		f->lost_us = now;
+		f->lost_us = f->futile_us != 0 ? f->futile_us : now;
+	f->futile_us = f->lost_us;
+	f->open_us = 0;
 	if (why->sys == EINTR || now - f->lost_us > FOLLOW_PATIENCE_S * US_PER_S) {
 		*e = *why;
 		return -1;
@@ -113,6 +119,13 @@ static int refused(struct follow *f, const struct reply *r, struct err *e)
 {
 	struct err why;
 
+	if (f->has_end) { /* and nothing of it is held any more */
+		f->ended = true;
+		return 0;
+	}
+	f->gone = strcmp(reply_code(r), "gone") == 0 ||
+		  (f->id[0] == '\0' && strcmp(reply_code(r), "not_found") == 0);
+	f->not_held = r->status == 404 || r->status == 410;
 	if (!may_pass(f, r))
 		return reply_refused(r, e);
 	(void)reply_refused(r, &why);
@@ -130,7 +143,11 @@ static int no_answer(struct follow *f, const struct err *why, struct err *e)
 /* Its id is needed before it says anything: to end it, or to give it input. */
 static int start(struct follow *f, struct err *e)
 {
-	struct call q = { .method = "POST", .path = f->path, .body = f->body, .key = f->key };
+	struct call q = { .method = "POST",
+			  .path = f->path,
+			  .body = f->body,
+			  .key = f->key,
+			  .flags = CALL_LATE };
 	const char *id;
 	struct reply r;
 	struct err why;
@@ -141,7 +158,7 @@ static int start(struct follow *f, struct err *e)
 	id = node_str(&r.doc, reply_root(&r), "id");
 	if (r.status != 202)
 		rc = refused(f, &r, e);
-	else if (!is_id(id))
+	else if (!follow_is_id(id))
 		rc = err_set(e, ERR_PROTO, 0, "the server answered without an id");
 	else
 		(void)snprintf(f->id, sizeof(f->id), "%s", id);
@@ -152,7 +169,7 @@ static int start(struct follow *f, struct err *e)
 static int open_stream(struct follow *f, struct err *e)
 {
 	char path[FOLLOW_PATH + FOLLOW_ID + 16];
-	struct call q = { .method = "GET", .path = path, .after = f->last };
+	struct call q = { .method = "GET", .path = path, .after = f->last, .flags = CALL_LATE };
 	struct reply r;
 	struct err why;
 	int rc;
@@ -166,6 +183,7 @@ static int open_stream(struct follow *f, struct err *e)
 			say("connected again");
 		f->said_lost = false;
 		f->lost_us = f->try_us = 0;
+		f->open_us = clock_us();
 		rc = 1;
 	} else if (r.status == 204) {
 		f->ended = true; /* there is no more */
@@ -207,7 +225,7 @@ int follow_turn(struct follow *f, struct err *e)
 		       : f->id[0] == '\0'                       ? start(f, e)
 								: open_stream(f, e);
 	rc = stream_step(&f->stream, on_event, f);
-	if (rc == ENDED_BY_EVENT || f->ended) {
+	if (rc == ENDED_BY_EVENT || f->ended || (rc == 0 && f->has_end)) {
 		stream_close(&f->stream);
 		f->ended = true;
 		return 0;

@@ -10,6 +10,8 @@
 #include <sys/file.h>
 #include <sys/stat.h>
 
+enum { OPEN_TRIES = 10 };
+
 char *history_path(void)
 {
 	const char *state = getenv("XDG_STATE_HOME"), *home = getenv("HOME");
@@ -118,8 +120,7 @@ static void make_directories(const char *path)
 	}
 }
 
-/* Ours, a plain file, and locked; -1: there is none to use. */
-static int open_file(const char *path)
+static int open_once(const char *path)
 {
 	own_fd fd =
 		open(path, O_RDWR | O_CREAT | O_APPEND | O_CLOEXEC | O_NOFOLLOW | O_NOCTTY, 0600);
@@ -132,6 +133,23 @@ static int open_file(const char *path)
 	if (flock(fd, LOCK_EX) < 0)
 		return -1;
 	return fd_take(&fd);
+}
+
+/* Ours, a plain file, and locked; -1: there is none to use. While we waited for the lock another may have come in its
+ * place. */
+static int open_file(const char *path)
+{
+	for (unsigned int i = 0; i < OPEN_TRIES; i++) {
+		own_fd fd = open_once(path);
+		struct stat ours, there;
+
+		if (fd < 0)
+			return -1;
+		if (fstat(fd, &ours) == 0 && lstat(path, &there) == 0 &&
+		    ours.st_dev == there.st_dev && ours.st_ino == there.st_ino)
+			return fd_take(&fd);
+	}
+	return -1;
 }
 
 static void read_lines(struct history *h, char *p, size_t n)
@@ -148,19 +166,28 @@ static void read_lines(struct history *h, char *p, size_t n)
 	}
 }
 
-/* Everything that is kept, in place of what has become too long. */
-static void write_anew(const struct history *h, int fd)
+/* Everything that is kept, in place of what has become too long; it is there as a whole, or not at all. The old one is locked
+ * meanwhile. */
+static void write_anew(const struct history *h)
 {
-	if (ftruncate(fd, 0) < 0)
+	own_free char *path = NULL;
+	own_fd fd = -1;
+	int r = 0;
+
+	if (asprintf(&path, "%s.new", h->path) < 0)
 		return;
-	for (size_t i = h->n > HISTORY_ENTRIES / 2 ? h->n - HISTORY_ENTRIES / 2 : 0; i < h->n;
-	     i++) {
+	(void)unlink(path);
+	fd = open(path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0600);
+	if (fd < 0)
+		return;
+	for (size_t i = 0; i < h->n && r == 0; i++) {
 		size_t n = 0;
 		own_free char *line = to_line(h->v[i], &n);
 
-		if (line != NULL && io_write_all(fd, line, n) < 0)
-			return;
+		r = line != NULL ? io_write_all(fd, line, n) : -ENOMEM;
 	}
+	if (r < 0 || rename(path, h->path) < 0)
+		(void)unlink(path);
 }
 
 void history_load(struct history *h, const char *path)
@@ -188,8 +215,8 @@ void history_load(struct history *h, const char *path)
 	first = from > 0 ? memchr(buf, '\n', (size_t)n) : NULL; /* a whole one begins behind it */
 	first = first != NULL ? first + 1 : buf;
 	read_lines(h, first, (size_t)(buf + n - first));
-	if (from > 0)
-		write_anew(h, fd);
+	if (st.st_size > HISTORY_LONG && h->path != NULL)
+		write_anew(h);
 }
 
 /* The end of the file is the place for it; what is not kept is no reason to stop. */

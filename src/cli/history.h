@@ -4,16 +4,17 @@
  * its owner only.
  *
  * One line each, with \n for a line end and \\ for a backslash. Several sessions may add to it; each reads it once.
- * When it has become too long, who begins next keeps its end.
+ * When it has become too long, who begins next puts its end in its place.
  */
 #pragma once
 
 #include <stddef.h>
 
 enum {
-	HISTORY_ENTRIES = 5000, /* at most, and the newest of them */
-	HISTORY_BYTES = 2 * 1024 * 1024,
-	HISTORY_ENTRY = 64 * 1024, /* a longer one is not kept in the file */
+	HISTORY_ENTRIES = 5000,           /* at most, and the newest of them */
+	HISTORY_BYTES = 2 * 1024 * 1024,  /* of the file, its end; */
+	HISTORY_LONG = 2 * HISTORY_BYTES, /* a longer one is cut to that */
+	HISTORY_ENTRY = 64 * 1024,        /* a longer one is not kept in the file */
 };
 
 struct history {

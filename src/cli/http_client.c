@@ -17,7 +17,13 @@
 #include <sys/socket.h>
 #include <sys/un.h>
 
-enum { HEAD_MAX = 8192, READ_SIZE = 65536 };
+enum {
+	HEAD_MAX = 8192,
+	READ_SIZE = 65536,
+	STALE_S = 5, /* a connection that was idle for longer may be closed at any moment */
+};
+
+#define LATE_US (2 * US_PER_S) /* see CALL_LATE */
 
 void client_init(struct client *c, const struct url *url, const char *token)
 {
@@ -32,23 +38,27 @@ void client_done(struct client *c)
 
 /* --- waiting -------------------------------------------------------------------------------------- */
 
-static bool is_told_to_end(unsigned int flags)
+static bool is_told_to_end(unsigned int flags, uint64_t since_us)
 {
 	if ((flags & CALL_NO_INT) != 0)
 		return false;
-	return wake_end() != 0 || ((flags & CALL_INT) != 0 && wake_ints() > 0);
+	if (wake_end() != 0 || !wake_is_asked())
+		return wake_end() != 0;
+	return (flags & CALL_INT) != 0 ||
+	       ((flags & CALL_LATE) != 0 && clock_us() - since_us >= LATE_US);
 }
 
 int client_wait(int fd, short events, uint64_t deadline_us, unsigned int flags)
 {
 	bool heard = (flags & CALL_NO_INT) != 0; /* of a signal that does not concern us */
+	uint64_t since_us = clock_us();
 
 	for (;;) {
 		struct pollfd p[2] = { { .fd = fd, .events = events },
 				       { .fd = heard ? -1 : wake_fd(), .events = POLLIN } };
 		int n;
 
-		if (is_told_to_end(flags))
+		if (is_told_to_end(flags, since_us))
 			return -EINTR;
 		n = poll(p, 2,
 			 heard && (flags & CALL_NO_INT) == 0 ? 50 : clock_poll_ms(deadline_us));
@@ -285,6 +295,11 @@ static bool is_alive(int fd)
 	return poll(&p, 1, 0) == 0;
 }
 
+static bool is_stale(const struct client *c)
+{
+	return clock_us() - c->used_us > STALE_S * US_PER_S;
+}
+
 int client_call(struct client *c, const struct call *q, struct reply *r, struct err *e)
 {
 	static struct http_answer a;
@@ -294,7 +309,9 @@ int client_call(struct client *c, const struct call *q, struct reply *r, struct 
 
 	*r = (struct reply){ 0 };
 	bytes_init(&r->body, REPLY_MAX);
-	if (c->fd >= 0 && !is_alive(c->fd))
+	c->status = 0;
+	c->unsure = false;
+	if (c->fd >= 0 && (!is_alive(c->fd) || (!may_repeat(q) && is_stale(c))))
 		fd_close(&c->fd);
 	kept = c->fd >= 0;
 	for (;;) {
@@ -303,6 +320,7 @@ int client_call(struct client *c, const struct call *q, struct reply *r, struct 
 		if (c->fd < 0)
 			return -1;
 		http_answer_init(&a);
+		c->unsure = true;
 		rc = send_request(c, c->fd, q);
 		/* Who refuses a body may close before it has all of it, and has said why. */
 		if (rc == 0 || rc == -EPIPE || rc == -ECONNRESET)
@@ -319,6 +337,9 @@ int client_call(struct client *c, const struct call *q, struct reply *r, struct 
 	if (!a.keep_alive)
 		fd_close(&c->fd);
 	take_reply(r, &a);
+	c->used_us = clock_us();
+	c->status = r->status;
+	c->unsure = false;
 	return 0;
 }
 

@@ -24,12 +24,19 @@ enum {
 struct client {
 	struct url url;
 	char token[URL_TOKEN];
-	int fd; /* the connection that is kept; -1: none */
+	int fd;           /* the connection that is kept; -1: none */
+	uint64_t used_us; /* when it was used last */
+	/* How the last call went. */
+	int status;  /* 0: there was no answer */
+	bool unsure; /* there was none, and the request may have been done all the same */
 };
 
 enum call_flag {
-	CALL_INT = 1u << 0, /* SIGINT ends the waiting, too; otherwise only signals that end us */
+	CALL_INT = 1u << 0, /* SIGINT ends the waiting, and what is to be passed on; otherwise only
+				* signals that end us */
 	CALL_NO_INT = 1u << 1, /* no signal does: for what has to be done on the way out */
+	CALL_LATE = 1u << 2, /* as CALL_INT, but only where nothing has come for a while: an answer
+				* that is on its way is needed to act on the signal */
 };
 
 struct call {
@@ -100,7 +107,7 @@ int stream_step(struct stream *s, int (*fn)(void *arg, struct sse_event *e), voi
 
 /* A new connection; -1 with e set. */
 int client_connect(const struct client *c, unsigned int flags, struct err *e);
-/* Wait until a descriptor is ready. 0, -ETIMEDOUT, -EINTR. */
+/* Wait until a descriptor is ready. 0, -ETIMEDOUT, -EINTR. flags: enum call_flag. */
 int client_wait(int fd, short events, uint64_t deadline_us, unsigned int flags);
 int client_send(int fd, const void *p, size_t n, unsigned int timeout_ms, unsigned int flags);
 /* Request line and headers that all requests have, without the empty line at the end. */

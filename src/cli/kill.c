@@ -49,7 +49,7 @@ static void help(void)
 		"or was called wrongly.\n");
 }
 
-/* 0: it is gone. 1: it was not there, or could not be ended. */
+/* 0: it is gone. 1: it was not there, or could not be ended. -1: e. */
 static int end_box(const struct kill_opts *k, struct client *c, const char *box, struct err *e)
 {
 	char path[BOX_PATH];
@@ -57,6 +57,7 @@ static int end_box(const struct kill_opts *k, struct client *c, const char *box,
 	struct reply r;
 	struct json j;
 	bool ended;
+	int rc = 0;
 
 	api_path(path, box, "%s", "");
 	if (client_call(c, &q, &r, e) < 0)
@@ -72,11 +73,13 @@ static int end_box(const struct kill_opts *k, struct client *c, const char *box,
 		if (!ended)
 			json_str(&j, "error", e->text);
 		json_close(&j, '}');
-		(void)api_print_json(&j);
+		rc = api_print_json(&j);
 	} else if (!ended) {
 		say("%s: %s", box, e->text);
 	}
 	reply_free(&r);
+	if (rc < 0)
+		return err_set(e, ERR_SYS, -rc, "write to standard output");
 	return ended ? 0 : 1;
 }
 

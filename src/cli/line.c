@@ -50,6 +50,7 @@ void line_begin(struct line *l, const char *prompt, const char *more, unsigned i
 	l->more = more;
 	l->has_goal = false;
 	l->searching = false;
+	l->paste_refused = false;
 	l->entry = l->history != NULL ? l->history->n : 0;
 	free(l->own);
 	l->own = NULL;
@@ -125,36 +126,37 @@ static void remember(struct line *l)
 		l->nundo++;
 }
 
-/* Every change of the text. */
-static void splice(struct line *l, size_t from, size_t n, const char *p, size_t len)
+/* Every change of the text. false: it would be too long, and nothing has changed. */
+static bool splice(struct line *l, size_t from, size_t n, const char *p, size_t len)
 {
 	bytes_splice(&l->text, from, n, p, len);
-	if (l->text.failed) { /* too long: nothing has changed */
+	if (l->text.failed) {
 		l->text.failed = false;
 		line_bell(l);
-		return;
+		return false;
 	}
 	l->at = from + len;
+	return true;
 }
 
 void line_replace(struct line *l, size_t from, size_t n, const char *p, size_t len)
 {
 	remember(l);
 	l->typing = false;
-	splice(l, from, n, p, len);
+	(void)splice(l, from, n, p, len);
 }
 
 void line_set(struct line *l, const char *text, size_t at)
 {
-	splice(l, 0, l->text.n, text, strlen(text));
+	(void)splice(l, 0, l->text.n, text, strlen(text));
 	l->at = at < l->text.n ? at : l->text.n;
 	l->typing = false;
 	forget_undo(l);
 }
 
-static void insert(struct line *l, const char *p, size_t n)
+static bool insert(struct line *l, const char *p, size_t n)
 {
-	splice(l, l->at, 0, p, n);
+	return splice(l, l->at, 0, p, n);
 }
 
 static void insert_spaces(struct line *l, unsigned int n)
@@ -164,30 +166,33 @@ static void insert_spaces(struct line *l, unsigned int n)
 
 	if (n > sizeof(spaces) - 1)
 		n = sizeof(spaces) - 1;
-	insert(l, spaces, n);
+	(void)insert(l, spaces, n);
 }
 
 void line_newline(struct line *l, unsigned int indent)
 {
 	remember(l);
 	l->typing = false;
-	insert(l, "\n", 1);
+	(void)insert(l, "\n", 1);
 	insert_spaces(l, indent);
 }
 
-static void type(struct line *l, const char *p, size_t n)
+static bool type(struct line *l, const char *p, size_t n)
 {
 	if (!l->typing)
 		remember(l);
 	l->typing = true;
-	insert(l, p, n);
+	return insert(l, p, n);
 }
 
-/* What is pasted: line ends of all kinds become ours, other control characters go. */
+/* What is pasted: line ends of all kinds become ours, other control characters go. It comes in pieces: behind one that
+ * there is no room for nothing is taken, or the text would have holes. */
 static void paste(struct line *l, const char *p, size_t n)
 {
 	struct bytes clean;
 
+	if (l->paste_refused)
+		return;
 	bytes_init(&clean, LINE_TEXT_MAX);
 	for (size_t i = 0; i < n; i++) {
 		char c = p[i];
@@ -199,7 +204,9 @@ static void paste(struct line *l, const char *p, size_t n)
 		else if (c == '\t' || ((unsigned char)c >= ' ' && c != 0x7f))
 			bytes_put(&clean, &c, 1);
 	}
-	type(l, bytes_str(&clean), clean.n);
+	if (clean.failed)
+		line_bell(l);
+	l->paste_refused = clean.failed || !type(l, bytes_str(&clean), clean.n);
 	bytes_done(&clean);
 }
 
@@ -224,12 +231,23 @@ static size_t after(const struct line *l, size_t at)
 	return at + char_cluster(bytes_str(&l->text) + at, l->text.n - at);
 }
 
+/* Whether what is at i is no part of what stands before it. Only then is it sure where characters begin. */
+static bool begins(const struct line *l, size_t i)
+{
+	const unsigned char *p = (const unsigned char *)l->text.p + i;
+	uint32_t c;
+
+	if ((*p & 0xc0) == 0x80)
+		return false;
+	return utf8_next(p, l->text.n - i, &c) == 0 || char_width(c) > 0;
+}
+
 static size_t before(const struct line *l, size_t at)
 {
-	size_t i = line_start(l, at);
+	size_t i = at > 0 ? at - 1 : 0;
 
-	if (i == at)
-		return at > 0 ? at - 1 : 0;
+	while (i > 0 && !begins(l, i))
+		i--;
 	while (after(l, i) < at)
 		i = after(l, i);
 	return i;
@@ -293,7 +311,8 @@ static void kill_text(struct line *l, size_t from, size_t to)
 		return;
 	}
 	bytes_clear(&l->killed);
-	bytes_put(&l->killed, l->text.p + from, to - from);
+	if ((l->flags & LINE_SECRET) == 0)
+		bytes_put(&l->killed, l->text.p + from, to - from);
 	line_replace(l, from, to - from, "", 0);
 }
 
@@ -405,11 +424,15 @@ static void do_swap(struct line *l)
 /* To the same column of another line, which begins at start. */
 static void go_to_line(struct line *l, size_t start)
 {
-	size_t end = line_end(l, start), at = start;
+	size_t end = line_end(l, start), next;
+	unsigned int width = 0;
 
-	while (at < end && text_width(l->text.p + start, after(l, at) - start) <= l->goal)
-		at = after(l, at);
-	l->at = at;
+	for (l->at = start; l->at < end; l->at = next) {
+		next = after(l, l->at);
+		width += text_width(l->text.p + l->at, next - l->at);
+		if (width > l->goal)
+			break;
+	}
 }
 
 static void keep_goal(struct line *l)
@@ -454,7 +477,7 @@ static void do_undo(struct line *l)
 		return;
 	}
 	s = &l->undo[--l->nundo];
-	splice(l, 0, l->text.n, s->text, strlen(s->text));
+	(void)splice(l, 0, l->text.n, s->text, strlen(s->text));
 	l->at = s->at;
 	free(s->text);
 	l->typing = false;
@@ -529,7 +552,7 @@ static enum line_said on_tab(struct line *l)
 	size_t blanks = blanks_before(l);
 
 	if ((l->flags & LINE_PLAIN) != 0) {
-		type(l, "\t", 1);
+		(void)type(l, "\t", 1);
 		return LINE_MORE;
 	}
 	if (blanks == SIZE_MAX)
@@ -555,10 +578,13 @@ static enum line_said on_key(struct line *l, enum key key, const char *text, siz
 		l->typing = false;
 	switch ((int)key) {
 	case KEY_CHAR:
-		type(l, text, len);
+		(void)type(l, text, len);
 		return LINE_MORE;
 	case KEY_PASTE:
 		paste(l, text, len);
+		return LINE_MORE;
+	case KEY_PASTE_END:
+		l->paste_refused = false;
 		return LINE_MORE;
 	case KEY_ENTER:
 		return on_enter(l);

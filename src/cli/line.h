@@ -48,6 +48,7 @@ struct line {
 	struct screen screen;
 	unsigned int goal; /* the column that up and down keep to; valid while has_goal */
 	bool has_goal, pasted_cr;
+	bool paste_refused; /* there was no room for what is pasted: the rest of it goes, too */
 	struct bytes killed;
 	/* the history */
 	const struct history *history; /* or NULL */

@@ -36,6 +36,7 @@ struct task {
 	char id[FOLLOW_ID], summary[80], status[16], started[40];
 	unsigned int kind;
 	bool ended, told, is_text;
+	bool listed; /* the server still has it */
 	struct logs *l;
 	struct follow *f; /* being followed; NULL: not, or not any more */
 };
@@ -109,8 +110,11 @@ static int on_event(void *arg, const struct follow_event *e)
 	struct task *t = arg;
 	struct logs *l = t->l;
 
-	if (l->o.json)
-		return e->data != NULL ? print_event(e) : 0;
+	if (l->o.json) {
+		if (e->data != NULL)
+			l->show.error = print_event(e);
+		return l->show.error;
+	}
 	if (strcmp(e->name, "start") == 0 || strcmp(e->name, "input") == 0 ||
 	    strcmp(e->name, "comm") == 0 || strcmp(e->name, "end") == 0)
 		return 0;
@@ -203,6 +207,8 @@ static int follow_to_end(struct logs *l, struct task *t, struct err *e)
 		else
 			r = follow_turn(t->f, e);
 	}
+	if (r < 0 && l->id == NULL && t->f != NULL && t->f->not_held)
+		r = 0; /* it went while we looked */
 	stop_following(l, t);
 	return r;
 }
@@ -212,20 +218,19 @@ static int tell(struct logs *l, struct task *t, struct err *e)
 {
 	char path[BOX_PATH];
 	struct reply r;
-	bool ended;
 
 	t->told = true;
 	api_path(path, l->box, "/%s/%s", kinds[t->kind].list, t->id);
 	if (api(&l->c, "GET", path, NULL, &r, e) < 0)
-		return e->kind == ERR_INPUT ? 0 : -1; /* it is not held any more */
+		return api_is_gone(&l->c) ? 0 : -1; /* it is not held any more */
 	take_encoding(t, &r);
-	ended = node_str(&r.doc, reply_root(&r), "ended_at")[0] != '\0';
+	t->ended = node_str(&r.doc, reply_root(&r), "ended_at")[0] != '\0';
 	if (l->o.json && !l->follow)
-		(void)print_answer(&r, t->kind);
-	else if (!ended && !l->follow)
+		l->show.error = print_answer(&r, t->kind);
+	else if (!t->ended && !l->follow)
 		show_answer(l, t, &r);
 	reply_free(&r);
-	if (!ended || (l->o.json && !l->follow))
+	if (!t->ended || (l->o.json && !l->follow))
 		return 0;
 	return follow_to_end(l, t, e);
 }
@@ -253,20 +258,13 @@ static void insert(struct logs *l, struct task *t)
 	l->ntasks++;
 }
 
-static bool is_id(const char *id)
-{
-	size_t n = strspn(id, "abcdefghijklmnopqrstuvwxyz0123456789-_");
-
-	return n > 0 && n < FOLLOW_ID && id[n] == '\0';
-}
-
 static void take_task(struct logs *l, const struct reply *r, const struct jsonr_node *n,
 		      unsigned int kind)
 {
 	const char *id = node_str(&r->doc, n, "id"), *summary = node_str(&r->doc, n, "summary");
-	struct task *t = is_id(id) ? find(l, id) : NULL;
+	struct task *t = follow_is_id(id) ? find(l, id) : NULL;
 
-	if (!is_id(id) || (t == NULL && l->ntasks == TASKS_MAX))
+	if (!follow_is_id(id) || (t == NULL && l->ntasks == TASKS_MAX))
 		return;
 	if (t == NULL) {
 		t = calloc(1, sizeof(*t));
@@ -282,12 +280,34 @@ static void take_task(struct logs *l, const struct reply *r, const struct jsonr_
 			       summary);
 		insert(l, t);
 	}
+	t->listed = true;
 	t->ended = node_str(&r->doc, n, "ended_at")[0] != '\0';
+}
+
+/* Those that the server has forgotten, so that there is room for new ones. */
+static void forget_unlisted(struct logs *l)
+{
+	struct task **at = &l->tasks;
+
+	while (*at != NULL) {
+		struct task *t = *at;
+
+		if (t->listed || !t->told || t->f != NULL) {
+			at = &t->next;
+			continue;
+		}
+		*at = t->next;
+		l->last = l->last == t ? NULL : l->last;
+		l->ntasks--;
+		free(t);
+	}
 }
 
 /* -2: the box has ended. */
 static int look(struct logs *l, struct err *e)
 {
+	for (struct task *t = l->tasks; t != NULL; t = t->next)
+		t->listed = false;
 	for (unsigned int k = 0; k < KINDS; k++) {
 		char path[BOX_PATH];
 		struct call q = { .method = "GET", .path = path };
@@ -309,6 +329,7 @@ static int look(struct logs *l, struct err *e)
 			take_task(l, &r, n, k);
 		reply_free(&r);
 	}
+	forget_unlisted(l);
 	return 0;
 }
 
@@ -345,7 +366,7 @@ static int turn(struct logs *l, struct err *e)
 	for (struct task *t = l->tasks; t != NULL; t = t->next) {
 		int r = t->f != NULL ? follow_turn(t->f, e) : 1;
 
-		if (r < 0 && e->kind != ERR_INPUT)
+		if (r < 0 && !t->f->not_held)
 			return -1;
 		if (r <= 0)
 			stop_following(l, t);
@@ -368,7 +389,12 @@ static int follow_all(struct logs *l, struct err *e)
 		if (r == 0)
 			r = turn(l, e);
 	}
-	return r == -2 ? 0 : r;
+	if (r != -2)
+		return r;
+	/* What was said up to its end is still on its way. */
+	for (r = 0; r == 0 && l->nfollowed > 0 && l->show.error == 0;)
+		r = turn(l, e);
+	return r;
 }
 
 static int all(struct logs *l, struct err *e)
@@ -378,7 +404,7 @@ static int all(struct logs *l, struct err *e)
 	if (l->follow)
 		return follow_all(l, e);
 	r = look(l, e);
-	for (struct task *t = l->tasks; t != NULL && r == 0; t = t->next)
+	for (struct task *t = l->tasks; t != NULL && r == 0 && l->show.error == 0; t = t->next)
 		r = tell(l, t, e);
 	return r < 0 ? -1 : 0;
 }
@@ -407,6 +433,8 @@ static int one(struct logs *l, struct err *e)
 		reply_free(&r);
 		if (found)
 			return l->follow ? follow_to_end(l, &t, e) : tell(l, &t, e);
+		if (!api_is_gone(&l->c))
+			break;
 	}
 	return -1;
 }
@@ -430,7 +458,7 @@ static int check(struct logs *l, int argc, char **argv, struct err *e)
 	}
 	l->box = argv[0];
 	l->id = argc > 1 ? argv[1] : NULL;
-	if (l->id != NULL && !is_id(l->id))
+	if (l->id != NULL && !follow_is_id(l->id))
 		return err_set(e, ERR_USAGE, 0, "'%s' is no id of a cell or command", l->id);
 	return box_name_check(l->box, e);
 }
@@ -463,5 +491,9 @@ int verb_logs(int argc, char **argv)
 	client_done(&l.events);
 	if (wake_end() != 0)
 		return EXIT_SIGNAL_BASE + wake_end();
-	return r < 0 && l.show.error == 0 ? say_err(&e) : 0;
+	if (l.show.error != 0 && l.show.error != -EPIPE)
+		r = err_set(&e, ERR_SYS, -l.show.error, "write what they say");
+	else if (l.show.error != 0)
+		r = 0;
+	return r < 0 ? say_err(&e) : 0;
 }

@@ -125,9 +125,10 @@ static void add_row(struct ps *p, const struct reply *r, const struct activity *
 	set(row[6], a->text);
 }
 
-static int print_json(const struct reply *r, struct activity *a)
+static int print_json(const struct reply *r, const struct activity *a, struct err *e)
 {
 	struct json j;
+	int rc;
 
 	json_init(&j);
 	json_open(&j, NULL, '{');
@@ -135,7 +136,9 @@ static int print_json(const struct reply *r, struct activity *a)
 	json_value(&j, "running");
 	json_raw(&j, a->runs.buf, a->runs.len);
 	json_close(&j, '}');
-	return api_print_json(&j);
+	j.failed |= a->runs.failed;
+	rc = api_print_json(&j);
+	return rc < 0 ? err_set(e, ERR_SYS, -rc, "write to standard output") : 0;
 }
 
 /* A box may end while we look at it: then it is not there. */
@@ -147,15 +150,17 @@ static int add_box(struct ps *p, const char *id, struct err *e)
 	int rc = 0;
 
 	api_path(path, id, "%s", "");
-	if (box_name_check(id, e) < 0 || api(&p->c, "GET", path, NULL, &r, e) < 0)
-		return e->kind == ERR_INPUT ? 0 : -1;
+	if (box_name_check(id, e) < 0)
+		return err_set(e, ERR_PROTO, 0, "the server has a box without an id");
+	if (api(&p->c, "GET", path, NULL, &r, e) < 0)
+		return api_is_gone(&p->c) ? 0 : -1;
 	json_init(&a.runs);
 	json_open(&a.runs, NULL, '[');
 	if (look_at(p, id, "cell", &a, e) < 0 || look_at(p, id, "command", &a, e) < 0)
-		rc = e->kind == ERR_INPUT ? 1 : -1;
+		rc = api_is_gone(&p->c) ? 1 : -1;
 	json_close(&a.runs, ']');
-	if (rc == 0 && p->o.json && !a.runs.failed)
-		rc = print_json(&r, &a);
+	if (rc == 0 && p->o.json)
+		rc = print_json(&r, &a, e);
 	else if (rc == 0)
 		add_row(p, &r, &a);
 	json_done(&a.runs);
@@ -236,8 +241,11 @@ int verb_ps(int argc, char **argv)
 	if (api_open(&p.o, &p.c, &e) < 0)
 		return say_err(&e);
 	r = list_boxes(&p, &e);
-	if (r == 0 && !p.o.json)
+	if (r == 0 && !p.o.json) {
 		print_rows(&p);
+		if (fflush(stdout) != 0 || ferror(stdout))
+			r = err_set(&e, ERR_SYS, errno, "write to standard output");
+	}
 	client_done(&p.c);
 	free(p.rows);
 	return r < 0 ? say_err(&e) : 0;

@@ -2,7 +2,6 @@
 #include "cli/server_near.h"
 
 #include "base/clock.h"
-#include "base/io.h"
 #include "base/own.h"
 #include "cli/http_client.h"
 
@@ -150,16 +149,26 @@ static void make_args(struct args *a, const char *dir, const char *const *roots)
 		add(a, "--mount-root=", *roots);
 }
 
-/* The end of what it said on standard error, as one line. */
+/* The end of what it said on standard error, as one line: whole lines of it, if there are any. */
 static void last_words(const char *dir, char *text, size_t size)
 {
 	static const char ours[] = "glovebox: ";
 	char path[URL_PATH + 8], *p;
+	own_fd fd = -1;
+	ssize_t n = -1;
+	off_t from;
 
 	(void)snprintf(path, sizeof(path), "%s/log", dir);
-	text[0] = '\0';
-	if (io_read_text(AT_FDCWD, path, text, size) < 0)
-		text[0] = '\0';
+	fd = open(path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
+	from = fd >= 0 ? lseek(fd, 0, SEEK_END) - (off_t)(size - 1) : 0;
+	if (fd >= 0)
+		n = pread(fd, text, size - 1, from > 0 ? from : 0);
+	text[n > 0 ? n : 0] = '\0';
+	while (n > 0 && text[n - 1] == '\n')
+		text[--n] = '\0';
+	p = from > 0 ? strchr(text, '\n') : NULL;
+	if (p != NULL)
+		(void)memmove(text, p + 1, strlen(p + 1) + 1);
 	if (strncmp(text, ours, strlen(ours)) == 0)
 		(void)memmove(text, text + strlen(ours), strlen(text + strlen(ours)) + 1);
 	while ((p = strchr(text, '\n')) != NULL)

@@ -5,7 +5,7 @@
  */
 #include "cli/shell.h"
 
-#include "base/io.h"
+#include "base/clock.h"
 #include "base/own.h"
 #include "cli/cell_text.h"
 #include "cli/say.h"
@@ -13,6 +13,7 @@
 #include "cli/verbs.h"
 #include "cli/wake.h"
 
+#include <poll.h>
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
@@ -21,19 +22,51 @@ enum { CELL_MAX = 8 * 1024 * 1024, TYPED_MAX = 4 * 1024 * 1024 };
 
 /* --- one cell from standard input ------------------------------------------------------------------ */
 
-static int piped(struct shell *s, struct err *e)
+/* All of standard input. It may be a terminal: signals are heard. How much, or -errno. */
+static ssize_t read_cell(struct shell *s, char *code, size_t size)
 {
-	own_free char *code = malloc(CELL_MAX + 1);
-	ssize_t n = code != NULL ? io_read_full(STDIN_FILENO, code, CELL_MAX + 1) : -ENOMEM;
-	int r;
+	size_t n = 0;
+	ssize_t got = 1;
 
+	while (n < size && got > 0) {
+		struct pollfd p[2] = { { .fd = STDIN_FILENO, .events = POLLIN },
+				       { .fd = wake_fd(), .events = POLLIN } };
+		struct wake w;
+
+		(void)poll(p, 2, clock_poll_ms(s->alive_us));
+		wake_take(&w);
+		if (w.end != 0 || w.ints > 0)
+			return -EINTR;
+		shell_keep_alive(s);
+		if (p[0].revents == 0)
+			continue;
+		got = read(STDIN_FILENO, code + n, size - n);
+		if (got < 0 && errno != EINTR && errno != EAGAIN)
+			return -errno;
+		n += got > 0 ? (size_t)got : 0;
+		got = got < 0 ? 1 : got;
+	}
+	return (ssize_t)n;
+}
+
+/* n: how much of it there is, or -errno. */
+static int run_piped(struct shell *s, const char *code, ssize_t n, struct err *e)
+{
 	if (n < 0)
 		return err_set(e, ERR_INPUT, (int)-n, "read standard input");
 	if (n > CELL_MAX)
 		return err_set(e, ERR_INPUT, 0, "the cell is larger than %d MiB", CELL_MAX >> 20);
 	if (memchr(code, '\0', (size_t)n) != NULL)
 		return err_set(e, ERR_INPUT, 0, "the cell has a NUL in it: it is no text");
-	r = shell_cell(s, code, (size_t)n, e);
+	return shell_cell(s, code, (size_t)n, e);
+}
+
+static int piped(struct shell *s, struct err *e)
+{
+	char *code = malloc(CELL_MAX + 1);
+	int r = run_piped(s, code, code != NULL ? read_cell(s, code, CELL_MAX + 1) : -ENOMEM, e);
+
+	free(code);
 	return r;
 }
 
@@ -43,7 +76,7 @@ static int piped(struct shell *s, struct err *e)
 static void find_count(struct shell *s)
 {
 	char tail[64];
-	struct call q = { .method = "GET" };
+	struct call q = { .method = "GET", .flags = CALL_INT };
 	struct reply r;
 	struct err ignored;
 
@@ -56,16 +89,22 @@ static void find_count(struct shell *s)
 	reply_free(&r);
 }
 
-/* What was typed. 1: on to the next prompt. 0: that was all. -1: e. */
+/* What was typed. 1: on to the next prompt. 0: that was all. -1: e. A cell that was refused, or a server that is away, is no
+ * reason to end the box and everything in it. */
 static int run_typed(struct shell *s, const char *code, struct err *e)
 {
+	int r;
+
 	if (cell_is_blank(code))
 		return 1;
 	history_add(&s->history, code);
 	if (cell_is_exit(code))
 		return 0;
-	if (shell_cell(s, code, strlen(code), e) < 0)
+	r = shell_cell(s, code, strlen(code), e);
+	if (r < 0 && (s->over || wake_end() != 0))
 		return -1;
+	if (r < 0)
+		(void)say_err(e);
 	show_line(&s->show, "%s", ""); /* as IPython does */
 	return !s->leaving;
 }

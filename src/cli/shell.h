@@ -45,6 +45,7 @@ struct shell {
 	bool interactive;
 	int64_t count; /* of the next cell */
 	bool leaving;  /* a cell said exit() */
+	bool over;     /* it cannot go on: there is no box any more, or no terminal */
 	struct line line;
 	struct history history;
 	struct show show;
@@ -71,6 +72,10 @@ enum shell_read shell_read(struct shell *s);
 bool shell_take_keys(struct shell *s);
 /* The size of the terminal may have changed. */
 void shell_resize(struct shell *s);
+/* Ctrl-Z while a line is edited, until we are called back. */
+void shell_suspend(struct shell *s);
+/* We were called back without having gone by Ctrl-Z: the line is drawn anew. */
+void shell_again(struct shell *s);
 /* Write what the line editor has to say. */
 void shell_flush(struct shell *s);
 

@@ -6,6 +6,7 @@
 #include "cli/shell.h"
 
 #include "base/own.h"
+#include "base/utf8.h"
 #include "cli/cell_text.h"
 
 #include <string.h>
@@ -82,14 +83,19 @@ struct matches {
 	size_t from, to; /* what they stand for, in bytes of the text */
 };
 
-/* Nothing that would not be typed: no control character, no line end. */
+/* Nothing that would not be typed, or that a terminal would act on. */
 static bool is_plain(const struct jsonr_node *n)
 {
+	const unsigned char *p = (const unsigned char *)n->string;
+	uint32_t c;
+
 	if (n->type != JSONR_STRING || n->len == 0)
 		return false;
-	for (uint32_t i = 0; i < n->len; i++)
-		if ((unsigned char)n->string[i] < ' ' || n->string[i] == 0x7f)
+	for (size_t i = 0, len; i < n->len; i += len) {
+		len = utf8_next(p + i, n->len - i, &c);
+		if (len == 0 || utf8_is_tricky(c))
 			return false;
+	}
 	return true;
 }
 

@@ -17,7 +17,9 @@
 
 enum {
 	INTERRUPTS = 2, /* that the program hears; the next one ends its kernel */
-	ACT_TIMEOUT_MS = 10000,
+	ACT_TIMEOUT_MS = 5000,
+	GRACE_MS = 60000,        /* the longest that the server gives */
+	CANCEL_TIMEOUT_MS = 500, /* who waits for its end need not be answered: events tell of it */
 };
 
 struct cell {
@@ -82,22 +84,37 @@ static void take_end(struct cell *c, const struct follow_event *e)
 
 /* --- acting on it --------------------------------------------------------------------------------- */
 
-static void act(struct cell *c, const char *method, const char *path, const struct json *body)
+/* How it was taken; what is not there any more, or not waited for, needs nothing more. */
+enum act { ACT_DONE, ACT_REFUSED, ACT_HANGS };
+
+static enum act act(struct cell *c, const char *method, const char *path, const struct json *body)
 {
-	struct call q = {
-		.method = method, .path = path, .body = body, .timeout_ms = ACT_TIMEOUT_MS
-	};
+	struct call q = { .method = method,
+			  .path = path,
+			  .body = body,
+			  .timeout_ms = body != NULL ? ACT_TIMEOUT_MS : CANCEL_TIMEOUT_MS };
 	struct reply r;
 	struct err e;
+	bool refused;
 
 	if (client_call(&c->s->c, &q, &r, &e) < 0) {
+		if (body == NULL && e.sys == ETIMEDOUT)
+			return ACT_DONE;
 		if (e.sys != EINTR)
 			say("%s", e.text);
-		return;
+		return e.sys == ETIMEDOUT ? ACT_HANGS : ACT_REFUSED;
 	}
-	if (r.status >= 400 && r.status != 409 && r.status != 404 && reply_refused(&r, &e) < 0)
+	refused = r.status >= 400 && r.status != 409 && r.status != 404;
+	if (refused && reply_refused(&r, &e) < 0)
 		say("%s", e.text);
 	reply_free(&r);
+	return refused ? ACT_REFUSED : ACT_DONE;
+}
+
+static void give_up(struct cell *c)
+{
+	say("not waiting any longer; if the cell runs, it goes on");
+	c->gave_up = true;
 }
 
 static void interrupt_kernel(struct cell *c)
@@ -108,27 +125,29 @@ static void interrupt_kernel(struct cell *c)
 	json_open(&j, NULL, '{');
 	json_str(&j, "kernel", c->s->o->kernel);
 	json_close(&j, '}');
-	act(c, "POST", shell_path(c->s, "/interrupt"), &j);
+	if (act(c, "POST", shell_path(c->s, "/interrupt"), &j) == ACT_HANGS)
+		give_up(c);
 	json_done(&j);
 }
 
-/* A cell that waits for its turn is cancelled: what runs is somebody else's. */
+/* A cell that waits for its turn is cancelled: what runs is somebody else's. It may have begun all the same, without our
+ * having heard of it: then it is interrupted, and has the longest time there is to end. */
 static void interrupt(struct cell *c)
 {
+	bool last = ++c->ints > INTERRUPTS;
 	char tail[FOLLOW_ID + 48];
 
-	c->ints++;
 	if (c->f.id[0] == '\0')
 		return;
-	if (c->begun && c->ints <= INTERRUPTS) {
+	if (c->begun && !last) {
 		interrupt_kernel(c);
 		if (c->ints == INTERRUPTS)
 			say("interrupted twice; once more ends the kernel, and its variables are "
 			    "lost");
 		return;
 	}
-	(void)snprintf(tail, sizeof(tail), "/cells/%s?grace_ms=1", c->f.id);
-	act(c, "DELETE", shell_path(c->s, tail), NULL);
+	(void)snprintf(tail, sizeof(tail), "/cells/%s?grace_ms=%d", c->f.id, last ? 1 : GRACE_MS);
+	(void)act(c, "DELETE", shell_path(c->s, tail), NULL);
 }
 
 /* --- input() -------------------------------------------------------------------------------------- */
@@ -168,6 +187,13 @@ static void take_prompt(struct cell *c, const char *text)
 	bytes_done(&clean);
 }
 
+static void ask(struct cell *c, unsigned int flags)
+{
+	c->asking = term_set(TERM_EDIT) == 0;
+	line_begin(&c->s->line, c->prompt, "", flags);
+	shell_resize(c->s);
+}
+
 static void start_asking(struct cell *c, const struct follow_event *e)
 {
 	bool secret = node_bool(e->doc, e->data, "password");
@@ -176,9 +202,7 @@ static void start_asking(struct cell *c, const struct follow_event *e)
 	take_prompt(c, node_str(e->doc, e->data, "prompt"));
 	if (!c->s->show.at_line_begin[0]) /* what was printed last is a part of the question */
 		show_line(&c->s->show, "%s", "");
-	c->asking = term_set(TERM_EDIT) == 0;
-	line_begin(&c->s->line, c->prompt, "", LINE_PLAIN | (secret ? LINE_SECRET : 0));
-	shell_resize(c->s);
+	ask(c, LINE_PLAIN | (secret ? LINE_SECRET : 0));
 }
 
 static void answer(struct cell *c, bool eof)
@@ -198,7 +222,8 @@ static void answer(struct cell *c, bool eof)
 	c->asking = false;
 	(void)term_set(TERM_AS_IT_WAS);
 	(void)snprintf(tail, sizeof(tail), "/cells/%s/input", c->f.id);
-	act(c, "POST", shell_path(c->s, tail), &j);
+	if (act(c, "POST", shell_path(c->s, tail), &j) != ACT_DONE)
+		ask(c, c->s->line.flags); /* it still waits */
 	json_done(&j);
 }
 
@@ -219,10 +244,7 @@ static void on_keys(struct cell *c)
 			stop_asking(c);
 			interrupt(c);
 		} else if (said == LINE_SUSPEND) {
-			line_leave(&s->line);
-			shell_flush(s);
-			term_suspend();
-			shell_resize(s);
+			shell_suspend(s);
 		}
 	}
 }
@@ -280,13 +302,14 @@ static bool on_wake(struct cell *c)
 
 	wake_take(&w);
 	if (w.ints > 0 && follow_is_lost(&c->f)) {
-		say("not waiting any longer; if the cell runs, it goes on");
-		c->gave_up = true;
+		give_up(c);
 		return w.end == 0;
 	}
 	for (int i = 0; i < w.ints; i++)
 		interrupt(c);
-	if (w.resized && c->asking)
+	if (w.goes_on && c->asking)
+		shell_again(c->s);
+	else if (w.resized && c->asking)
 		shell_resize(c->s);
 	return w.end == 0;
 }
@@ -296,17 +319,23 @@ static int turn(struct cell *c, struct err *e)
 	struct pollfd p[3] = { { .fd = follow_fd(&c->f), .events = POLLIN },
 			       { .fd = wake_fd(), .events = POLLIN },
 			       { .fd = c->asking ? STDIN_FILENO : -1, .events = POLLIN } };
+	int r;
 
-	(void)poll(p, 3, follow_wait_ms(&c->f, clock_poll_ms(c->s->alive_us)));
-	if (p[1].revents != 0 && !on_wake(c))
+	if (wake_end() == 0 && !c->gave_up)
+		(void)poll(p, 3, follow_wait_ms(&c->f, clock_poll_ms(c->s->alive_us)));
+	if (wake_end() != 0 || (p[1].revents != 0 && !on_wake(c)))
 		return err_set(e, ERR_SYS, EINTR, "wait for the cell");
 	if (c->gave_up)
 		return 0;
-	if (p[2].revents != 0 && !shell_take_keys(c->s))
+	if (p[2].revents != 0 && !shell_take_keys(c->s)) {
+		c->s->over = true;
 		return err_set(e, ERR_SYS, EIO, "the terminal is gone");
+	}
 	on_keys(c);
 	shell_keep_alive(c->s);
-	return follow_turn(&c->f, e);
+	r = follow_turn(&c->f, e);
+	/* Ctrl-C, and a server that does not answer. */
+	return r < 0 && e->sys == EINTR && on_wake(c) && c->gave_up ? 0 : r;
 }
 
 int shell_cell(struct shell *s, const char *code, size_t n, struct err *e)
@@ -327,6 +356,8 @@ int shell_cell(struct shell *s, const char *code, size_t n, struct err *e)
 	show_end(&s->show);
 	follow_done(&c.f);
 	json_done(&j);
+	s->ended |= c.f.gone;
+	s->over |= c.f.gone || s->show.error != 0;
 	if (r == 0 && s->show.error != 0)
 		return err_set(e, ERR_INPUT, -s->show.error, "write what the cell says");
 	return r < 0 ? -1 : !c.ok;

@@ -3,7 +3,6 @@
 #include "cli/shell.h"
 
 #include "base/clock.h"
-#include "base/io.h"
 #include "base/own.h"
 #include "cli/cell_text.h"
 #include "cli/term.h"
@@ -17,7 +16,7 @@ enum { ESCAPE_MS = 50, PROMPT = 64 };
 
 void shell_flush(struct shell *s)
 {
-	(void)io_write_all(STDOUT_FILENO, bytes_str(&s->line.out), s->line.out.n);
+	(void)wake_write(STDOUT_FILENO, bytes_str(&s->line.out), s->line.out.n, NULL, NULL);
 	bytes_clear(&s->line.out);
 }
 
@@ -38,6 +37,13 @@ bool shell_take_keys(struct shell *s)
 	if (n > 0)
 		bytes_put(&s->typed, buf, (size_t)n);
 	return n > 0 || (n < 0 && (errno == EAGAIN || errno == EINTR));
+}
+
+void shell_again(struct shell *s)
+{
+	term_again();
+	screen_forget(&s->line.screen);
+	shell_resize(s);
 }
 
 static void make_prompts(const struct shell *s, char prompt[PROMPT], char more[PROMPT])
@@ -62,14 +68,9 @@ static bool on_wake(struct shell *s)
 	wake_take(&w);
 	if (w.end != 0)
 		return false;
-	if (w.goes_on) { /* whoever had the terminal meanwhile left it as it likes */
-		enum term_mode mode = term_get();
-
-		(void)term_set(TERM_AS_IT_WAS);
-		(void)term_set(mode);
-		screen_forget(&s->line.screen);
-	}
-	if (w.resized || w.goes_on)
+	if (w.goes_on)
+		shell_again(s);
+	else if (w.resized)
 		shell_resize(s);
 	return true;
 }
@@ -77,7 +78,7 @@ static bool on_wake(struct shell *s)
 /* Wait for keys. false: there will be none. */
 static bool await_keys(struct shell *s)
 {
-	while (s->typed.n == 0) {
+	while (s->typed.n == 0 && wake_end() == 0) {
 		struct pollfd p[2] = { { .fd = STDIN_FILENO, .events = POLLIN },
 				       { .fd = wake_fd(), .events = POLLIN } };
 		bool escape = keys_waits(&s->line.keys);
@@ -111,7 +112,7 @@ static bool accept(struct shell *s)
 	return false;
 }
 
-static void suspend(struct shell *s)
+void shell_suspend(struct shell *s)
 {
 	struct wake w;
 
@@ -119,7 +120,8 @@ static void suspend(struct shell *s)
 	shell_flush(s);
 	term_suspend();
 	wake_take(&w); /* that we go on is no news */
-	shell_resize(s);
+	if (w.end == 0)
+		shell_resize(s);
 }
 
 /* Keys up to the first that asks for something. */
@@ -147,7 +149,7 @@ static enum shell_read edit(struct shell *s)
 		if (said == LINE_COMPLETE)
 			shell_complete(s, before == LINE_COMPLETE);
 		if (said == LINE_SUSPEND)
-			suspend(s);
+			shell_suspend(s);
 		if (said == LINE_EOF)
 			return SHELL_EOF;
 		if (said == LINE_INTERRUPT)

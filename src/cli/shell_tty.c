@@ -6,10 +6,10 @@
 #include "cli/shell.h"
 
 #include "base/clock.h"
-#include "base/io.h"
 #include "base/own.h"
 #include "cli/say.h"
 #include "cli/term.h"
+#include "cli/term_modes.h"
 #include "cli/verbs.h"
 #include "cli/wake.h"
 #include "cli/ws_client.h"
@@ -22,12 +22,12 @@ enum {
 	PIECE = 16 * 1024,
 	PATIENCE_S = 30,
 	PAUSE_MS = 500,
-	CTRL_C = 3,
 };
 
 struct tty {
 	struct shell *s;
 	struct ws_client ws;
+	struct term_modes modes;
 	char id[FOLLOW_ID]; /* of the terminal; "": not told yet */
 	bool exited;
 	int status;
@@ -59,8 +59,7 @@ static void take_text(struct tty *t, const struct ws_message *m)
 	id = node_str(&d, jsonr_root(&d), "tty");
 	if (exit != NULL)
 		take_exit(t, &d, exit);
-	if (strlen(id) < sizeof(t->id) &&
-	    id[strspn(id, "abcdefghijklmnopqrstuvwxyz0123456789-_")] == '\0' && id[0] != '\0')
+	if (follow_is_id(id))
 		(void)snprintf(t->id, sizeof(t->id), "%s", id);
 	jsonr_done(&d);
 }
@@ -71,8 +70,10 @@ static void on_message(void *arg, const struct ws_message *m)
 
 	if (m->type == WS_TEXT)
 		take_text(t, m);
-	else if (t->error == 0)
-		t->error = io_write_all(STDOUT_FILENO, m->p, m->n);
+	else if (t->error == 0) {
+		term_modes_put(&t->modes, m->p, m->n);
+		t->error = wake_write(STDOUT_FILENO, m->p, m->n, NULL, NULL);
+	}
 }
 
 /* --- what we say ---------------------------------------------------------------------------------- */
@@ -116,34 +117,50 @@ static int connect_tty(struct tty *t, bool *refused, struct err *e)
 /* While there is no connection: whether to give up, by a signal or by Ctrl-C. */
 static bool is_tired(void)
 {
-	struct pollfd p = { .fd = STDIN_FILENO, .events = POLLIN };
-	char buf[256] = "";
-	ssize_t n = 0;
+	struct pollfd p = { .fd = wake_fd(), .events = POLLIN };
+	struct wake w;
 
-	if (poll(&p, 1, PAUSE_MS) > 0)
-		n = read(STDIN_FILENO, buf, sizeof(buf));
-	return wake_end() != 0 || n < 0 || (n > 0 && memchr(buf, CTRL_C, (size_t)n) != NULL);
+	(void)poll(&p, 1, PAUSE_MS);
+	wake_take(&w);
+	if (w.goes_on)
+		term_again();
+	return w.end != 0 || w.ints > 0;
 }
 
-static int reconnect(struct tty *t, struct err *e)
+static int is_lost(const struct tty *t, struct err *e)
+{
+	return err_set(e, ERR_SYS, ECONNRESET, "the connection to %s is lost", t->s->c.url.shown);
+}
+
+static int try_again(struct tty *t, struct err *e)
 {
 	uint64_t deadline = clock_us() + PATIENCE_S * US_PER_S;
 	bool refused = false;
 
-	if (t->id[0] == '\0')
-		return err_set(e, ERR_SYS, ECONNRESET, "the connection to %s is lost",
-			       t->s->c.url.shown);
-	(void)fprintf(stderr,
-		      "\r\nglovebox: the connection is lost, trying again (Ctrl-C gives up)\r\n");
 	while (clock_us() < deadline) {
-		if (connect_tty(t, &refused, e) == 0) {
-			(void)io_write_all(STDOUT_FILENO, "\033[H\033[2J", 7);
+		if (connect_tty(t, &refused, e) == 0)
 			return 0;
-		}
-		if (refused || is_tired())
+		if (refused)
 			return -1;
+		if (is_tired())
+			return is_lost(t, e);
 	}
 	return -1;
+}
+
+/* Who waits for a server hears Ctrl-C, which is no signal otherwise. */
+static int reconnect(struct tty *t, struct err *e)
+{
+	if (t->id[0] == '\0')
+		return is_lost(t, e);
+	(void)fprintf(stderr,
+		      "\r\nglovebox: the connection is lost, trying again (Ctrl-C gives up)\r\n");
+	(void)term_set(TERM_WAIT);
+	if (try_again(t, e) < 0)
+		return -1;
+	(void)term_set(TERM_RAW);
+	t->error = wake_write(STDOUT_FILENO, "\033[H\033[2J", 7, NULL, NULL);
+	return 0;
 }
 
 /* --- the loop ------------------------------------------------------------------------------------- */
@@ -154,10 +171,8 @@ static bool on_wake(struct tty *t)
 	struct wake w;
 
 	wake_take(&w);
-	if (w.goes_on) {
-		(void)term_set(TERM_AS_IT_WAS);
-		(void)term_set(TERM_RAW);
-	}
+	if (w.goes_on)
+		term_again();
 	if (w.resized || w.goes_on)
 		send_size(t);
 	return w.end == 0 && w.ints == 0;
@@ -189,6 +204,17 @@ static int turn(struct tty *t, struct err *e)
 	return r < 0 ? reconnect(t, e) == 0 ? 1 : -1 : 1;
 }
 
+/* What a program there has switched on and could not switch off: its box has ended, or we do. */
+static void switch_off(const struct tty *t)
+{
+	struct bytes off;
+
+	bytes_init(&off, 1024);
+	term_modes_off(&t->modes, &off);
+	(void)wake_write(STDOUT_FILENO, bytes_str(&off), off.n, NULL, NULL);
+	bytes_done(&off);
+}
+
 int shell_tty(struct shell *s, struct err *e)
 {
 	static struct tty t;
@@ -203,6 +229,7 @@ int shell_tty(struct shell *s, struct err *e)
 	r = r == 0 ? 1 : -1;
 	while (r > 0)
 		r = turn(&t, e);
+	switch_off(&t);
 	(void)term_set(TERM_AS_IT_WAS);
 	ws_client_close(&t.ws);
 	return r < 0 ? -1 : t.status;

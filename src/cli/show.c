@@ -4,8 +4,9 @@
 #include "base/base64.h"
 #include "base/io.h"
 #include "base/own.h"
+#include "cli/say.h"
+#include "cli/wake.h"
 
-#include <poll.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
@@ -53,7 +54,7 @@ void show_done(struct show *s)
 
 /* --- writing -------------------------------------------------------------------------------------- */
 
-/* What has been collected, to standard output or standard error. A full one is waited for: signals are heard afterwards. */
+/* What has been collected, to standard output or standard error. */
 static void flush(struct show *s, int to)
 {
 	const char *p = bytes_str(&s->text);
@@ -65,17 +66,8 @@ static void flush(struct show *s, int to)
 		if (s->same_terminal)
 			s->at_line_begin[1 - to] = s->at_line_begin[to];
 	}
-	while (n > 0 && s->error == 0) {
-		ssize_t w = write(fd, p, n);
-		struct pollfd full = { .fd = fd, .events = POLLOUT };
-
-		if (w < 0 && errno == EAGAIN)
-			(void)poll(&full, 1, -1);
-		else if (w < 0 && errno != EINTR)
-			s->error = -errno;
-		p += w > 0 ? w : 0;
-		n -= w > 0 ? (size_t)w : 0;
-	}
+	if (s->error == 0)
+		s->error = wake_write(fd, p, n, s->heard, s->arg);
 	bytes_clear(&s->text);
 }
 
@@ -233,7 +225,11 @@ static void show_gap(struct show *s)
 void show_event(struct show *s, const struct follow_event *e)
 {
 	if (e->data == NULL) { /* of a depth or size that nobody reads */
-		show_line(s, "[a %s that cannot be shown]", e->name);
+		char name[64];
+
+		(void)snprintf(name, sizeof(name), "%s", e->name);
+		say_harmless(name); /* it is the server's */
+		show_line(s, "[a %s that cannot be shown]", name);
 		return;
 	}
 	if (strcmp(e->name, "stdout") == 0) {

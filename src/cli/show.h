@@ -21,6 +21,8 @@ struct show {
 	int64_t count;         /* execution_count, for names of images */
 	unsigned int nimages;
 	int error; /* -errno: nobody takes what we write any more */
+	int (*heard)(void *arg, unsigned int times); /* see wake_write() */
+	void *arg;
 };
 
 void show_init(struct show *s, const char *images, bool prompts);

@@ -84,6 +84,7 @@ static void save_image(struct show *s, unsigned int kind, const struct jsonr_nod
 	if (kinds[kind].base64) {
 		bytes = malloc(n + 1);
 		if (bytes == NULL || decode(data, bytes, &n) < 0) {
+			show_line(s, "[%s that cannot be read]", kinds[kind].type);
 			free(bytes);
 			return;
 		}

@@ -3,6 +3,7 @@
 
 #include "base/io.h"
 #include "base/own.h"
+#include "cli/wake.h"
 
 #include <signal.h>
 #include <string.h>
@@ -12,17 +13,36 @@
 #define PASTE_ON  "\033[?2004h"
 #define PASTE_OFF "\033[?2004l"
 
+enum { DRAINS = 3 }; /* how often to wait until what was written is seen */
+
 static struct termios as_it_was;
 static bool is_open;
 static volatile sig_atomic_t mode_now = TERM_AS_IT_WAS;
 
-/* Only what a handler of signals may call. */
+bool term_is_in_front(void)
+{
+	pid_t front = tcgetpgrp(STDIN_FILENO);
+
+	return front < 0 || front == getpgrp();
+}
+
+/* Who is told to end while others have the terminal leaves it to them: to change it would only stop us again. */
+static bool is_ours(void)
+{
+	return mode_now != TERM_AS_IT_WAS && (wake_end() == 0 || term_is_in_front());
+}
+
+/* Only what a handler of signals may call. Signals may come in between, and a terminal that was stopped drains nothing. */
 static void restore(void)
 {
-	if (mode_now == TERM_EDIT)
+	int tries = 0;
+
+	if (mode_now == TERM_EDIT && is_ours())
 		(void)!write(STDOUT_FILENO, PASTE_OFF, sizeof(PASTE_OFF) - 1);
-	if (mode_now != TERM_AS_IT_WAS)
-		(void)tcsetattr(STDIN_FILENO, TCSADRAIN, &as_it_was);
+	while (is_ours() &&
+	       tcsetattr(STDIN_FILENO, tries < DRAINS ? TCSADRAIN : TCSANOW, &as_it_was) < 0 &&
+	       errno == EINTR && tries < 2 * DRAINS)
+		tries++;
 	mode_now = TERM_AS_IT_WAS;
 }
 
@@ -49,13 +69,17 @@ bool term_open(void)
 	return true;
 }
 
-/* A background process that changes a terminal is stopped: what the one in front does is not ours to change. */
+/* A background process that changes a terminal is stopped: what the one in front does is not ours to change. One that is
+ * told to end needs it no more. */
 static int set_modes(const struct termios *t)
 {
-	while (tcsetattr(STDIN_FILENO, TCSADRAIN, t) < 0)
+	while (wake_end() == 0) {
+		if (tcsetattr(STDIN_FILENO, TCSADRAIN, t) == 0)
+			return 0;
 		if (errno != EINTR)
 			return -errno;
-	return 0;
+	}
+	return -EINTR;
 }
 
 int term_set(enum term_mode mode)
@@ -69,8 +93,10 @@ int term_set(enum term_mode mode)
 		restore();
 		return 0;
 	}
-	if (mode == TERM_RAW) {
+	if (mode == TERM_RAW || mode == TERM_WAIT) {
 		cfmakeraw(&t);
+		t.c_lflag |= mode == TERM_WAIT ? ISIG : 0;
+		t.c_cc[VQUIT] = t.c_cc[VSUSP] = _POSIX_VDISABLE;
 	} else if (mode == TERM_QUIET) {
 		t.c_lflag &= ~(tcflag_t)ECHO;
 		t.c_lflag |= ECHONL | ICANON | ISIG;
@@ -93,6 +119,14 @@ int term_set(enum term_mode mode)
 enum term_mode term_get(void)
 {
 	return (enum term_mode)mode_now;
+}
+
+void term_again(void)
+{
+	enum term_mode mode = term_get();
+
+	(void)term_set(TERM_AS_IT_WAS);
+	(void)term_set(mode);
 }
 
 void term_size(unsigned int *cols, unsigned int *rows)

@@ -4,7 +4,11 @@
 #include "base/own.h"
 
 #include <fcntl.h>
+#include <limits.h>
+#include <poll.h>
 #include <signal.h>
+
+enum { LOOK_MS = 50 }; /* how often, while what came is somebody else's to take */
 
 static volatile sig_atomic_t came_int, came_end, came_resize, came_cont, came_other;
 static volatile sig_atomic_t pass_on, count_int;
@@ -73,12 +77,50 @@ int wake_end(void)
 	return came_end;
 }
 
-int wake_ints(void)
+bool wake_is_asked(void)
 {
-	return came_int;
+	return came_int != 0 || came_other != 0;
 }
 
 int wake_fd(void)
 {
 	return pair[0];
+}
+
+int wake_write(int fd, const void *p, size_t n, int (*heard)(void *arg, unsigned int times),
+	       void *arg)
+{
+	const char *at = p;
+	unsigned int times = 0;
+	bool deaf = false;
+
+	while (n > 0) {
+		struct pollfd full[2] = { { .fd = fd, .events = POLLOUT },
+					  { .fd = deaf ? -1 : pair[0], .events = POLLIN } };
+		ssize_t w = 0;
+		int r = 0;
+
+		(void)poll(full, 2, deaf ? LOOK_MS : -1);
+		if (full[0].revents != 0)
+			w = write(fd, at,
+				  n < PIPE_BUF ? n : PIPE_BUF); /* so much there is room for */
+		if (w < 0 && errno != EAGAIN && errno != EINTR)
+			return -errno;
+		if (w > 0) {
+			at += w;
+			n -= (size_t)w;
+			times = 0;
+			continue;
+		}
+		deaf |= full[1].revents != 0;
+		if (heard == NULL) {
+			r = came_end != 0 || came_other != 0 ? -EINTR : 0;
+		} else if (wake_is_asked()) { /* and the window has not only another size */
+			r = heard(arg, ++times);
+			deaf = false;
+		}
+		if (r != 0)
+			return r;
+	}
+	return 0;
 }

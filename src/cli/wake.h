@@ -8,6 +8,7 @@
 #pragma once
 
 #include <stdbool.h>
+#include <stddef.h>
 
 struct wake {
 	int fd;                 /* readable when something came; -1 before wake_start() */
@@ -30,7 +31,14 @@ int wake_start(unsigned int flags);
 /* What has come since the last call: ints, resized, goes_on and passed_on begin anew with each; end stays. */
 void wake_take(struct wake *w);
 
-/* A look at what has come, without taking it: the signal that ends us, 0: none; how often SIGINT. */
+/* A look at what has come, without taking it: the signal that ends us, 0: none; whether SIGINT, or one that is to be passed
+ * on. */
 int wake_end(void);
-int wake_ints(void);
+bool wake_is_asked(void);
 int wake_fd(void);
+
+/* Write all of it. Nobody may take it for a while, and signals are heard meanwhile: heard() says what comes of them (other
+ * than 0 is returned), and is told how many there were in a row without a byte being taken. NULL: what ends us, or
+ * would be somebody else's, ends the writing. 0, -EINTR, or what was wrong. */
+int wake_write(int fd, const void *p, size_t n, int (*heard)(void *arg, unsigned int times),
+	       void *arg);

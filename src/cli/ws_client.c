@@ -54,7 +54,7 @@ static int send_upgrade(const struct client *c, int fd, const char *path, const 
 		     "Connection: Upgrade\r\nUpgrade: websocket\r\nSec-WebSocket-Version: 13\r\n"
 		     "Sec-WebSocket-Key: %s\r\n\r\n",
 		     key);
-	r = b.failed ? -E2BIG : client_send(fd, b.p, b.n, 0, 0);
+	r = b.failed ? -E2BIG : client_send(fd, b.p, b.n, 0, CALL_INT);
 	bytes_done(&b);
 	return r;
 }
@@ -70,7 +70,7 @@ static int read_upgrade(struct ws_client *w, struct http_answer *a, struct bytes
 	while (!a->done) {
 		ssize_t n;
 		size_t at = 0;
-		int r = client_wait(w->fd, POLLIN, deadline, 0);
+		int r = client_wait(w->fd, POLLIN, deadline, CALL_INT);
 
 		if (r < 0)
 			return r;
@@ -127,7 +127,7 @@ int ws_client_open(struct ws_client *w, struct client *c, const char *path, bool
 	*refused = false;
 	ws_client_close(w);
 	ws_client_init(w);
-	w->fd = client_connect(c, 0, e);
+	w->fd = client_connect(c, CALL_INT, e);
 	if (w->fd < 0)
 		return -1;
 	bytes_init(&body, REPLY_MAX);

@@ -24,7 +24,7 @@ struct ws_client {
 };
 
 void ws_client_init(struct ws_client *w);
-/* 0: open. -1: not; *refused says whether the server answered, and refused it. */
+/* 0: open. -1: not; *refused says whether the server answered, and refused it. SIGINT ends the waiting. */
 int ws_client_open(struct ws_client *w, struct client *c, const char *path, bool *refused,
 		   struct err *e);
 void ws_client_close(struct ws_client *w);

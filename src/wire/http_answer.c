@@ -3,11 +3,19 @@
 
 #include <string.h>
 
-void http_answer_init(struct http_answer *a)
+enum { INTERIM_MAX = 16 };
+
+static void begin(struct http_answer *a)
 {
 	a->status = 0;
 	a->nhead = 0;
 	a->nh = 0;
+}
+
+void http_answer_init(struct http_answer *a)
+{
+	begin(a);
+	a->interim = 0;
 	a->done = a->refused = false;
 }
 
@@ -146,8 +154,10 @@ static int read_head(struct http_answer *a, const char **why)
 			return refuse(a, why, r.why);
 	}
 	if (a->status < 200 && a->status != 101) { /* the answer itself is to come */
-		http_answer_init(a);
-		return 0;
+		begin(a);
+		return a->interim++ < INTERIM_MAX
+			       ? 0
+			       : refuse(a, why, "too many answers before the answer");
 	}
 	return judge(a, minor, why);
 }

@@ -28,6 +28,7 @@ struct http_answer {
 	size_t nhead;
 	uint64_t left;
 	struct http_chunks chunks;
+	unsigned int interim; /* answers that came before it */
 	bool done, refused;
 };
 
@@ -35,7 +36,7 @@ void http_answer_init(struct http_answer *a);
 
 /* Take bytes from the front of p. Returns how many were consumed, at least 1 until the end, and sets *data to a run of
  * body bytes inside p (n may be 0); a->done says when it is whole: what follows belongs to somebody else. -1: refused,
- * *why says for what. Interim answers (1xx) are passed over; 101 is an answer without a body. */
+ * *why says for what. Interim answers (1xx) are passed over, some of them; 101 is an answer without a body. */
 ptrdiff_t http_answer_feed(struct http_answer *a, const char *p, size_t n, struct http_slice *data,
 			   const char **why);
 

@@ -4,6 +4,7 @@ import io
 import json
 import os
 import re
+import shlex
 import signal
 import stat
 import subprocess
@@ -11,10 +12,12 @@ import tarfile
 
 import pytest
 
+from between import LOST, Between, refusal
 from cells import NO_POOL, Session
+from conftest import stat_of
 from server import mark, needs_root, serve, shared, until  # noqa: F401
 from terminal import SANE, Terminal, glovebox
-from test_shell import PNG, url
+from test_shell import PNG, is_full, url
 
 pytestmark = needs_root
 
@@ -37,6 +40,16 @@ def lines(done):
     """What it said, as JSON, line by line."""
     assert done.returncode == 0, done
     return [json.loads(line) for line in done.stdout.splitlines()]
+
+
+# What a server answers that cannot now, and may a moment later.
+NOT_NOW = [refusal(503), refusal(502), refusal(429, "input_full")]
+
+
+def first_answers(end, answers):
+    """A rule: the first requests whose paths end so are answered like this."""
+    left = list(answers)
+    return lambda _, path, __: left.pop(0) if left and path.endswith(end) else None
 
 
 # --- all of them ---------------------------------------------------------------------------------------------
@@ -88,6 +101,15 @@ def test_ps_in_pages(server, call):
     assert [one["id"] for one in lines(call("ps", "--json"))] == made
     assert call("kill", *made).returncode == 0
     assert lines(call("ps", "--json")) == []
+
+
+@pytest.mark.more
+def test_ps_passes_over_only_what_is_gone(server, run, box):
+    for answer, status in ((refusal(404, "not_found"), 0), (refusal(410, "gone"), 0), (refusal(503), 125)):
+        for end in (box.id, f"{box.id}/cells"):
+            with Between(server, first_answers(end, [answer])) as between:
+                done = run("ps", "--url", between.url)
+            assert done.returncode == status and box.id.encode() not in done.stdout and (b"not now" in done.stderr) == (status != 0), (end, done)
 
 
 # --- exec ----------------------------------------------------------------------------------------------------
@@ -185,6 +207,8 @@ def test_exec_of_a_cell(call, box, tmp_path):
     show = f"from IPython.display import Image; Image(data={PNG!r})"
     assert b"[image/png]" in call("exec", box.id, "-c", show).stdout
     assert call("exec", "--images", tmp_path, box.id, "-c", show).returncode == 0
+    broken = "from IPython.display import display; display({'image/png': '!'}, raw=True)"
+    assert b"[image/png that cannot be read]" in call("exec", "--images", tmp_path, box.id, "-c", broken).stdout
     assert [f.read_bytes() for f in tmp_path.iterdir() if f.suffix == ".png"] == [PNG]
     assert call("exec", box.id, "-c", "1", "ls").returncode == 125
 
@@ -230,6 +254,101 @@ def test_exec_password_in_a_terminal(server, box, tmp_path):
         t.line("hunter2")
         t.see("^2retnuh$")
         assert t.ended() == (0, SANE) and "hunter2" not in t.screen()
+
+
+@pytest.mark.more
+def test_exec_password_after_ctrl_z(server, box, tmp_path):
+    """Whoever had the terminal meanwhile shows what is typed: that is over when we are back."""
+    code = "import getpass; print(getpass.getpass('secret? ')[::-1])"
+    with Terminal(tmp_path, "bash --norc -i", env={"PS1": "outside> "}) as t:
+        t.see("outside>")
+        t.line(shlex.join(map(str, glovebox("exec", "--url", url(server), box.id, "-c", code))))
+        t.see(r"^secret\?")
+        t.keys("C-z")
+        t.see("outside>", 2)
+        t.line("stty echo; fg")
+        pid = t.pid("exec")
+        until(lambda: not is_echoed(t.tty()) and stat_of(pid)[2] == "S", "it does not show what is typed")
+        t.line("hunter2")
+        t.see("^2retnuh$")
+        t.see("outside>", 3)
+        assert "hunter2" not in t.screen()
+        t.line("exit")
+        t.ended()
+
+
+def is_echoed(tty):
+    return " echo " in subprocess.run(["stty", "-F", tty, "-a"], capture_output=True, check=True, text=True).stdout
+
+
+def test_exec_input_that_is_refused_for_a_while(server, run, box):
+    data = os.urandom(400_000)
+    with Between(server, first_answers("/stdin", NOT_NOW)) as between:
+        done = run("exec", "--url", between.url, box.id, "cat", input=data)
+        assert (done.returncode, done.stdout) == (0, data)
+    with Between(server, first_answers("/input", NOT_NOW)) as between:
+        done = run("exec", "--url", between.url, box.id, "-c", "print(input() + input())", input=b"one\ntwo\n")
+        assert (done.returncode, done.stdout) == (0, b"onetwo\n"), done
+
+
+@pytest.mark.parametrize("answer, says", [(LOST, b"may have been passed on in part"), (refusal(500, "internal"), b"not now")], ids=["lost", "refused"])
+def test_exec_input_that_is_lost(server, run, box, answer, says):
+    """Nothing is there twice, and nobody waits for the rest."""
+    for words, end in ((["cat"], "/stdin"), (["-c", "print(input())"], "/input")):
+        with Between(server, first_answers(end, [answer])) as between:
+            done = run("exec", "--url", between.url, box.id, *words, input=b"one\n")
+            assert done.returncode == 125 and says in done.stderr, done
+            assert sum(path.endswith(end) for _, path, _ in between.seen) == 1
+
+
+def test_exec_whose_end_is_not_held(server, run, box):
+    with Between(server, first_answers("/events", [b"HTTP/1.1 204 No Content\r\nConnection: close\r\n\r\n"])) as between:
+        done = run("exec", "--url", between.url, box.id, "true")
+    assert done.returncode == 125 and b"how it ended is not held" in done.stderr, done
+
+
+def test_exec_detached_shows_only_an_id(server, run, box):
+    body = rb'{"id": "\u001b]0;owned\u0007", "status": "running"}'
+    said = b"HTTP/1.1 202 Accepted\r\nConnection: close\r\nContent-Length: %d\r\n\r\n%s" % (len(body), body)
+    for more in ([], ["--json"]):
+        with Between(server, first_answers("/commands", [said])) as between:
+            done = run("exec", "-d", *more, "--url", between.url, box.id, "true")
+        assert done.returncode == 125 and done.stdout == b"" and b"without an id" in done.stderr, done
+
+
+@pytest.mark.more
+def test_where_there_is_no_room_to_write(server, run, box):
+    """Half of an output is none, and somebody is told."""
+    command = box.server.call("POST", f"{box.path}/commands", {"shell": "echo out", "detach": True})[1]["id"]
+    for words in (["exec", box.id, "echo", "x"], ["exec", "--json", box.id, "true"], ["exec", "-d", box.id, "true"], ["exec", "-d", "--json", box.id, "true"],
+                  ["exec", box.id, "-c", "print('x')"], ["logs", box.id], ["logs", "--json", box.id], ["logs", "-f", box.id, command], ["ps"], ["ps", "--json"],
+                  ["kill", "--json", box.id]):
+        with open("/dev/full", "wb") as full:
+            done = run(words[0], "--url", url(server), *words[1:], stdout=full)
+        assert done.returncode == 125 and b"No space left" in done.stderr, (words, done)
+
+
+def has_socket(pid):
+    return any(os.readlink(f"/proc/{pid}/fd/{fd}").startswith("socket:") for fd in os.listdir(f"/proc/{pid}/fd"))
+
+
+@pytest.mark.more
+def test_exec_over_a_server_that_hangs(serve, start):
+    mortal = serve(env=NO_POOL, hang_timeout="1h")
+    with Session(mortal) as box:
+        process = start("exec", "--url", url(mortal), box.id, "sh", "-c", "echo up; sleep 1000")
+        assert process.stdout.readline() == b"up\n"
+        gate = mortal.pid_of("gate")
+        os.kill(gate, signal.SIGSTOP)
+        try:
+            process.send_signal(signal.SIGTERM)
+            assert process.wait(60) == 128 + signal.SIGTERM
+            process = start("exec", "--url", url(mortal), box.id, "true")
+            until(lambda: has_socket(process.pid), "it has begun")
+            process.send_signal(signal.SIGTERM)
+            assert process.wait(60) == 128 + signal.SIGTERM
+        finally:
+            os.kill(gate, signal.SIGCONT)
 
 
 # --- cp ------------------------------------------------------------------------------------------------------
@@ -306,6 +425,14 @@ def test_cp_names(call, box, tree, tmp_path):
         assert call("cp", *words).returncode == 125
     call("cp", f"{box.id}:.", tmp_path / "whole")
     assert (tmp_path / "whole/d/z").read_text() == "hello\n"
+    for n, path in enumerate(("", ".", "./", "/workspace", "/workspace/")):
+        into = tmp_path / f"into{n}"
+        into.mkdir()
+        assert call("cp", f"{box.id}:{path}", into).returncode == 0
+        assert [p.name for p in into.iterdir()] == ["workspace"] and (into / "workspace/d/z").read_text() == "hello\n"
+    for path in ("..", "d/.", "d/..", "/"):
+        done = call("cp", f"{box.id}:{path}", into)
+        assert done.returncode == 125 and b"give the copy a name" in done.stderr, done
     assert call("cp", ".", f"{box.id}:", cwd=tree).returncode == 0
     assert box.out("cat tree/a.txt") == "hello\n"
 
@@ -358,13 +485,14 @@ def test_cp_leaves_out_what_cannot_be_copied(call, box, tmp_path):
     done = call("cp", top, f"{box.id}:")
     assert done.returncode == 0 and b"left out" in done.stderr and b"pipe" in done.stderr
     assert box.out("ls top") == "file\n"
-    box.out("mkfifo top/p; ln -s /etc/passwd top/out; ln -s ../../.. top/up; ln -s . top/self; ln -s self/../.. top/sly; ln -s file top/fine")
+    box.out("mkfifo top/p; mkdir $'top/bad\\ndir'; touch $'top/bad\\ndir/in it' $'top/bell\\a'; ln -s $'x\\033' top/odd; ln -s /etc/passwd top/out; ln -s ../../.. top/up; ln -s . top/self; ln -s self/../.. top/sly; ln -s file top/fine")
     done = call("cp", f"{box.id}:top", tmp_path / "back")
     assert done.returncode == 0, done
     assert sorted(p.name for p in (tmp_path / "back").iterdir()) == ["file", "fine", "self"]
-    assert all(word in done.stderr for word in (b"out'", b"up'", b"sly'"))
+    assert all(word in done.stderr for word in (b"out'", b"up'", b"sly'", b"'top/p'", b"'top/bad'", b"'top/bell?'", b"'top/odd'"))
+    assert b"\x1b" not in done.stderr
     answer = lines(call("cp", "--json", f"{box.id}:top", tmp_path / "again"))[0]
-    assert answer["skipped"] == 3
+    assert answer["skipped"] == 7
 
 
 def test_cp_of_a_link_follows_it(call, box, tmp_path):
@@ -398,26 +526,50 @@ HOSTILE = {
 }
 
 
+def put_archive(call, box, members):
+    """Whoever asks for tar in the box gets these. (Its PATH has to have /workspace/bin first.)"""
+    out = io.BytesIO()
+    with tarfile.open(fileobj=out, mode="w", format=tarfile.GNU_FORMAT) as tar:
+        for info, data in members:
+            tar.addfile(info, io.BytesIO(data))
+    box.out("mkdir -p bin top; printf '#!/bin/sh\\ncat > /dev/null\\ncat /workspace/archive\\n' > bin/tar; chmod 755 bin/tar")
+    assert call("exec", box.id, "sh", "-c", "cat > archive", input=out.getvalue()).returncode == 0
+
+
 @pytest.mark.parametrize("name", HOSTILE)
 def test_cp_of_a_hostile_box(server, call, tmp_path, name):
     """A tar of its own choice: nothing outside of the place is touched, and somebody is told."""
-    out = io.BytesIO()
-    with tarfile.open(fileobj=out, mode="w", format=tarfile.GNU_FORMAT) as tar:
-        for info, data in HOSTILE[name]:
-            tar.addfile(info, io.BytesIO(data))
     place = tmp_path / "place"
     place.mkdir()
     before = set(os.listdir("/tmp"))
     with Session(server, env={"PATH": "/workspace/bin:/usr/bin:/bin"}) as box:
-        box.out("mkdir -p bin top; printf '#!/bin/sh\\ncat /workspace/archive\\n' > bin/tar; chmod 755 bin/tar")
-        with open(tmp_path / "archive", "wb") as f:
-            f.write(out.getvalue())
-        assert call("exec", box.id, "sh", "-c", "cat > archive", input=out.getvalue()).returncode == 0
+        put_archive(call, box, HOSTILE[name])
         done = call("cp", f"{box.id}:top", place / "copy")
     assert done.returncode == 125 and b"glovebox: " in done.stderr and b"\x1b" not in done.stderr, done
     assert "owned" not in {p.name for p in tmp_path.rglob("*")}
     assert not {entry for entry in set(os.listdir("/tmp")) - before if "owned" in entry}
     assert not [p for p in place.rglob("*") if p.name.startswith(".glovebox")]
+
+
+# Whatever the box calls it, in a home directory it must not be one of these.
+CHOSEN = {
+    "file": [member(".bashrc", data=b"owned")],
+    "directory": [member(".ssh", tarfile.DIRTYPE, mode=0o755), member(".ssh/authorized_keys", data=b"owned")],
+}
+
+
+@pytest.mark.parametrize("name", CHOSEN)
+def test_cp_never_takes_a_name_from_the_box(server, call, tmp_path, name):
+    home = tmp_path / "home"
+    (home / ".ssh").mkdir(parents=True)
+    for file in (".bashrc", ".ssh/authorized_keys"):
+        (home / file).write_text("mine")
+    with Session(server, env={"PATH": "/workspace/bin:/usr/bin:/bin"}) as box:
+        put_archive(call, box, CHOSEN[name])
+        for path in ("", ".", "/workspace", "top"):
+            assert call("cp", f"{box.id}:{path}", ".", cwd=home).returncode == 0
+    assert {p.name for p in home.iterdir()} == {".bashrc", ".ssh", "workspace", "top"}
+    assert all((home / file).read_text() == "mine" for file in (".bashrc", ".ssh/authorized_keys"))
 
 
 def test_cp_is_interrupted(server, box, start, tmp_path):
@@ -523,6 +675,68 @@ def test_logs_follow_a_box(server, box, start):
     out += process.stdout.read().decode()
     assert process.wait(60) == 0
     assert [int(n) for n in re.findall(r"^one (\d+)$", out, re.M)] == list(range(30)) and out.count("\ntwo\n") == 1, out
+
+
+@pytest.mark.more
+def test_logs_of_one_that_ends_while_it_is_asked_for(server, box, start):
+    """It was in the list as one that runs: what it says is told once all the same."""
+    command = box.server.call("POST", f"{box.path}/commands", {"shell": "echo once; sleep 1000", "detach": True})[1]["id"]
+    until(lambda: box.server.call("GET", f"{box.path}/commands/{command}")[1]["stdout"] == "once\n", "it has said it")
+
+    def rule(_, path, __):
+        if path == f"{box.path}/commands/{command}":
+            server.call("DELETE", f"{path}?grace_ms=0")
+
+    with Between(server, rule) as between:
+        process = start("logs", "--url", between.url, "-f", box.id)
+        assert process.stdout.readline().startswith(b"==> command") and process.stdout.readline() == b"once\n"
+        box.run("echo after it")
+        out = b""
+        while not out.endswith(b"\nafter it\n"):
+            out += process.stdout.readline()
+        assert b"once" not in out.replace(b": echo once", b"")
+        process.terminate()
+        assert process.wait(60) == 128 + signal.SIGTERM
+
+
+@pytest.mark.more
+def test_logs_of_very_many(server, box, start):
+    """Those that the server has forgotten are forgotten here, too."""
+    looks = iter([f"c{n}x" for n in range(n * 600, n * 600 + 600)] for n in range(3))
+
+    def rule(_, path, __):
+        if path == f"{box.path}/commands":
+            ids = next(looks, None)
+            body = json.dumps({"commands": [{"id": i, "ended_at": "2026-01-01T00:00:00.000Z"} for i in ids]}).encode() if ids else b""
+            return ids and b"HTTP/1.1 200 OK\r\nConnection: close\r\nContent-Length: %d\r\n\r\n%s" % (len(body), body)
+        return refusal(404, "not_found") if re.search(r"/c\d+x$", path) else None
+
+    with Between(server, rule) as between:
+        process = start("logs", "--url", between.url, "-f", box.id)
+        box.run("echo seen")
+        assert b"echo seen" in process.stdout.readline() and process.stdout.readline() == b"seen\n"
+        process.terminate()
+        process.wait(60)
+
+
+@pytest.mark.more
+def test_logs_nobody_reads(server, box, start):
+    for _ in range(2):
+        box.server.call("POST", f"{box.path}/commands", {"shell": "while :; do echo more; sleep 0.1; done", "detach": True})
+    process = start("logs", "--url", url(server), "-f", "--json", box.id)
+    process.stdout.readline()
+    process.stdout.close()
+    assert process.wait(60) == 0
+
+
+@pytest.mark.more
+def test_logs_hear_signals_while_nobody_reads(server, box, start):
+    box.server.call("POST", f"{box.path}/commands", {"shell": "yes", "detach": True})
+    for more in ([], ["--json"]):
+        process = start("logs", "--url", url(server), "-f", *more, box.id)
+        until(lambda: is_full(process.stdout), "nobody can write any more")  # noqa: B023
+        process.send_signal(signal.SIGTERM)
+        assert process.wait(60) == 128 + signal.SIGTERM
 
 
 def test_logs_go_on_after_the_gate(serve, start):

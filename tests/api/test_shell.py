@@ -1,19 +1,24 @@
 # SPDX-License-Identifier: Apache-2.0
 """`glovebox shell`, in a real terminal: the prompt, what runs, what interrupts it, and that everything is as before when it is over."""
 import base64
+import fcntl
 import os
 import re
 import signal
 import socket
 import stat
 import tempfile
+import termios
 import threading
+import time
 
 import pytest
 
+from between import HANGS, HEAD_ONLY, Between, refusal
 from cells import NO_POOL, Session
+from conftest import stat_of
 from server import needs_root, serve, shared, until  # noqa: F401
-from terminal import SANE, Terminal, glovebox
+from terminal import SANE, Terminal, glovebox, is_dead
 
 pytestmark = needs_root
 
@@ -121,8 +126,8 @@ def test_kernel_that_dies(shell):
     shell.line("x = 1; import os; os.kill(os.getpid(), 9)")
     assert "variables are lost" in shell.see(r"^In \[\d+\]:", 2)
     shell.line("'x' in globals()")
-    screen = shell.see(r"^Out\[\d+\]: False")
-    assert "started anew" in screen
+    shell.see(r"^Out\[\d+\]: False")
+    shell.see("started anew")
     leave(shell)
 
 
@@ -162,6 +167,28 @@ def test_a_cell_that_does_not_listen(shell):
     leave(shell)
 
 
+def test_an_early_ctrl_c_is_no_end(server, boxes, tmp_path):
+    """One that comes before it is known that the cell runs: it is interrupted, and its kernel stays."""
+    held = []
+    with Between(server, lambda _, path, __: HEAD_ONLY if held and path.endswith("/events") else None) as between, \
+            Terminal(tmp_path, glovebox("shell", "--url", between.url)) as t:
+        t.see(r"^In \[1\]:")
+        t.line("x = 5; import time")
+        t.see(r"^In \[2\]:")
+        held.append(True)
+        t.paste("try:\n    time.sleep(1000)\nexcept KeyboardInterrupt:\n    time.sleep(1); print('kept', x)\nx = x")
+        t.keys("Enter")
+        until(lambda: sum(path.endswith("/events") for _, path, _ in between.seen) == 2, "it is followed")
+        cells = f"/v1/boxes/{boxes().pop()}/cells"
+        until(lambda: "running" in {c["status"] for c in server.call("GET", cells)[1]["cells"]}, "it runs")
+        t.keys("C-c")
+        until(lambda: "DELETE" in {method for method, _, _ in between.seen}, "Ctrl-C was heard")
+        between.go.set()
+        t.see(r"^(\^C)?kept 5$")
+        t.see(r"^In \[3\]:")
+        leave(t)
+
+
 def test_ctrl_c_at_the_prompt_drops_the_line(shell):
     shell.type("garbage(")
     shell.keys("C-c")
@@ -198,6 +225,54 @@ def test_ctrl_z_and_back(server, boxes, tmp_path):
         t.see("outside>", 5)
         t.line("exit")
         assert t.ended()[1] == SANE
+
+
+def in_bash(t, server, *words):
+    """A session as a job of a shell."""
+    t.see("outside>")
+    t.line(" ".join(map(str, glovebox("shell", "--url", url(server), *words))))
+
+
+@pytest.mark.more
+@pytest.mark.parametrize("go_on", [False, True])
+def test_a_stopped_session_hears_kill(server, boxes, tmp_path, go_on):
+    """Also in the background, where it must not change the terminal."""
+    with Terminal(tmp_path, "bash --norc -i", env={"PS1": "outside> "}) as t:
+        in_bash(t, server)
+        t.see(r"^In \[1\]:")
+        pid = t.pid()
+        t.keys("C-z")
+        t.see("outside>", 2)
+        if go_on:
+            t.line("bg")
+            until(lambda: stat_of(pid)[2] == "T", "it was stopped again")
+        t.line("kill %1")
+        until(lambda: is_dead(pid), "it has ended")
+        until(lambda: not boxes(), "the box is gone")
+        t.line("exit")
+        assert t.ended()[1] == SANE
+
+
+@pytest.mark.more
+def test_ctrl_z_while_a_password_is_asked_for(server, boxes, tmp_path):
+    with Terminal(tmp_path, "bash --norc -i", env={"PS1": "outside> "}) as t:
+        in_bash(t, server)
+        t.see(r"^In \[1\]:")
+        t.line("import getpass; print(getpass.getpass('secret? ')[::-1])")
+        t.see(r"^secret\?")
+        t.type("hun")
+        os.kill(t.pid(), signal.SIGSTOP)  # as others than Ctrl-Z may
+        t.see("outside>", 2)
+        t.line("fg")
+        t.see(r"^secret\?", 2)
+        t.line("ter2")
+        t.see("^2retnuh$")
+        assert "hun" not in t.screen() and "ter2" not in t.screen()
+        t.see(r"^In \[2\]:")
+        t.keys("C-d")
+        t.see("outside>", 3)
+        t.line("exit")
+        t.ended()
 
 
 # --- typing --------------------------------------------------------------------------------------------------
@@ -313,6 +388,21 @@ def test_completion(server, shell):
     shell.see(r"^In \[2\]: 'é'; wanted_$")
     shell.keys("C-c")
     leave(shell)
+
+
+@pytest.mark.more
+def test_completions_cannot_act_on_the_terminal(server, boxes, tmp_path):
+    """A control character of 8 bits, from a kernel that is not what it seems: only the other one is taken."""
+    body = rb'{"matches": ["wanted_a\u009b2J", "wanted_b"], "start": 0, "end": 6}'
+    said = b"HTTP/1.1 200 OK\r\nConnection: close\r\nContent-Length: %d\r\n\r\n%s" % (len(body), body)
+    with Between(server, lambda _, path, __: said if path.endswith("/complete") else None) as between, \
+            Terminal(tmp_path, glovebox("shell", "--url", between.url)) as t:
+        t.see(r"^In \[1\]:")
+        t.type("wanted")
+        t.keys("Tab")
+        t.see(r"^In \[1\]: wanted_b$")
+        t.keys("C-c")
+        leave(t)
 
 
 def test_tab_where_there_is_nothing(shell):
@@ -538,6 +628,60 @@ def test_the_server_stops_under_a_session(serve, tmp_path):
         assert status == 0 and modes == SANE and "could not be ended" in t.screen()
 
 
+def test_a_cell_that_is_refused(server, boxes, tmp_path):
+    """It is said, and the session goes on, with its box."""
+    answers = [refusal(429, "too_many"), refusal(503), refusal(413, "too_large"), refusal(401, "unauthorized"), b"SSH-2.0-OpenSSH\r\n"]
+
+    def rule(method, path, _):
+        return answers.pop(0) if answers and method == "POST" and path.endswith("/cells") else None
+
+    with Between(server, rule) as between, Terminal(tmp_path, glovebox("shell", "--url", between.url)) as t:
+        for n in range(1, len(answers) + 1):
+            t.see(r"^In \[1\]:", n)
+            t.line("6 * 7")
+            t.see("not now|is no glovebox", n)
+        t.see(r"^In \[1\]:", 6)
+        assert len(boxes()) == 1
+        t.line("6 * 7")
+        t.see(r"^Out\[1\]: 42")
+        leave(t)
+
+
+@pytest.mark.more
+def test_a_server_that_stays_away(serve, tmp_path):
+    """After half a minute nobody waits any longer, and the session is still there."""
+    mortal = serve(env=NO_POOL)
+    with Terminal(tmp_path, glovebox("shell", "--url", url(mortal))) as t:
+        t.see(r"^In \[1\]:")
+        mortal.stop()
+        t.line("1")
+        t.see("the connection is lost, trying again")
+        t.see(r"^In \[1\]:", 2)
+        t.keys("C-d")
+        assert t.ended() == (0, SANE)
+
+
+@pytest.mark.more
+def test_a_server_that_hangs(serve, tmp_path):
+    """Ctrl-C is heard though nobody answers; afterwards everything is as it was."""
+    mortal = serve(env=NO_POOL, hang_timeout="1h")
+    with Terminal(tmp_path, glovebox("shell", "--url", url(mortal))) as t:
+        t.see(r"^In \[1\]:")
+        gate = mortal.pid_of("gate")
+        os.kill(gate, signal.SIGSTOP)
+        try:
+            t.line("x = 1")
+            until(lambda: t.cursor()[0] == 0, "the cell is sent")
+            t.keys("C-c")
+            t.see("not waiting any longer")
+            t.see(r"^In \[1\]:", 2)
+        finally:
+            os.kill(gate, signal.SIGCONT)
+        t.line("6 * 7")
+        t.see(r"^Out\[\d\]: 42")
+        leave(t)
+
+
 # --- no terminal ---------------------------------------------------------------------------------------------
 
 
@@ -567,6 +711,61 @@ def test_nobody_reads(server, boxes, start):
     process.stdout.close()
     assert process.wait(60) != 0
     until(lambda: not boxes(), "the box is gone")
+
+
+@pytest.mark.more
+def test_a_cell_that_is_typed_without_a_prompt(server, boxes, tmp_path):
+    """Standard output is no terminal: input is read to its end, and Ctrl-C ends it before."""
+    command = " ".join(map(str, glovebox("shell", "--url", url(server))))
+    with Terminal(tmp_path, f"{command} | cat") as t:
+        until(boxes, "there is a box")
+        t.line("6 * 7")
+        t.keys("C-d")
+        t.see("^42$")
+        assert t.ended() == (0, SANE)
+    with Terminal(tmp_path, f"{command} | cat") as t:
+        until(boxes, "there is a box")
+        t.keys("C-c")
+        t.ended()
+    until(lambda: not boxes(), "the box is gone")
+
+
+@pytest.mark.more
+@pytest.mark.parametrize("sig", [signal.SIGTERM, signal.SIGINT])
+def test_a_cell_that_never_comes(server, boxes, start, sig):
+    process = start("shell", "--url", url(server))
+    until(boxes, "there is a box")
+    process.send_signal(sig)
+    assert process.wait(60) == 128 + sig
+
+
+def is_full(pipe):
+    """Whether nobody writes to it any more: how much fits depends on the sizes of the pieces."""
+    def held():
+        return int.from_bytes(fcntl.ioctl(pipe, termios.FIONREAD, bytes(4)), "little")
+
+    before = held()
+    time.sleep(0.3)
+    return before == held() > 4096
+
+
+@pytest.mark.more
+def test_signals_while_nobody_reads(server, boxes, start):
+    process = start("shell", "--url", url(server))
+    process.stdin.write(b"while True: print('x' * 1000)")
+    process.stdin.close()
+    until(lambda: is_full(process.stdout), "nobody can write any more")
+    process.send_signal(signal.SIGTERM)
+    assert process.wait(60) == 128 + signal.SIGTERM
+    until(lambda: not boxes(), "the box is gone")
+
+
+def test_names_of_events_are_harmless(server, boxes, run):
+    events = b"id: 1\nevent: \x1b]0;owned\x07odd\ndata: {]\n\nid: 2\nevent: end\ndata: {\"status\": \"ok\"}\n\n"
+    said = b"HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\nConnection: close\r\n\r\n" + events
+    with Between(server, lambda _, path, __: said if path.endswith("/events") else None) as between:
+        done = run("shell", "--url", between.url, input=b"1")
+    assert done.returncode == 0 and b"odd that cannot be shown" in done.stdout and b"\x1b" not in done.stdout + done.stderr, done
 
 
 BAD = [
@@ -788,3 +987,32 @@ def test_a_shell_whose_server_ends(serve, tmp_path):
         t.keys("C-c")
         status, modes = t.ended()
         assert status == 125 and modes == SANE
+
+
+@pytest.mark.more
+def test_what_a_shell_has_switched_on_is_switched_off(server, sh, boxes):
+    """By a program that could not do it: its box has ended."""
+    def flags():
+        return sh.tmux("display-message", "-p", "#{alternate_on} #{cursor_flag} #{mouse_any_flag} #{keypad_cursor_flag}").strip()
+
+    before = flags()
+    sh.line("printf '\\033[?1049h\\033[?25l\\033[?1000;1006h\\033[?1h\\033[31m'; exec sleep 1000")
+    until(lambda: flags() == "1 0 1 1", "all of it is on")
+    assert server.call("DELETE", f"/v1/boxes/{boxes().pop()}")[0] == 204
+    assert sh.ended() == (125, SANE)
+    assert flags() == before == "0 1 0 0"
+
+
+@pytest.mark.more
+def test_a_shell_whose_server_hangs(server, boxes, tmp_path):
+    """Ctrl-C gives up, also while the connection is being made anew."""
+    hangs = []
+    with Between(server, lambda _, path, __: HANGS if hangs and "/tty" in path else None) as between, \
+            Terminal(tmp_path, glovebox("shell", "--url", between.url, "--sh")) as t:
+        t.see(r"\$ ?$")
+        hangs.append(True)
+        between.cut()
+        t.see("the connection is lost")
+        until(lambda: sum("/tty" in path for _, path, _ in between.seen) > 1, "it comes back")
+        t.keys("C-c")
+        assert t.ended() == (125, SANE)

@@ -35,6 +35,7 @@ TEST(filter_keeps_what_is_harmless)
 		"\033[2K\033[1A\033[G",
 		"\033[?25lspinner\033[?25h",
 		"\033[H\033[2J",
+		"\033[J\033[0J\033[1J",
 		"a\b\a",
 		"\xc3\xa4\xe6\xbc\xa2\xf0\x9f\x98\x80",
 	};
@@ -64,6 +65,8 @@ TEST(filter_takes_the_rest_away)
 		{ "a\033[31\nb", "a\nb" },              /* broken off */
 		{ "a\033[>4;2mb", "ab" },
 		{ "a\033[0$}b", "ab" },
+		{ "a\033[3Jb", "ab" }, /* what has left the screen */
+		{ "a\033[03Jb\033[2;3Jc\033[3;Jd\033[:3Je", "abcde" },
 		{ "a\xc2\x9b"
 		  "31mb",
 		  "a31mb" }, /* of 8 bits */
@@ -107,5 +110,14 @@ TEST(filter_ends_what_was_begun)
 	filter_end(&f, &out);
 	filter_put(&f, "1m", 2, &out);
 	CHECK_STR(bytes_str(&out), "y1m");
+
+	filter_init(&f, FILTER_PLAIN);
+	bytes_clear(&out);
+	filter_put(&f, "x\xe6\xbc", 3, &out);
+	filter_end(&f, &out);
+	filter_put(&f, "y\033]0;never ended", 16, &out);
+	filter_end(&f, &out);
+	filter_put(&f, "z", 1, &out);
+	CHECK_STR(bytes_str(&out), "x\xef\xbf\xbdyz");
 	bytes_done(&out);
 }

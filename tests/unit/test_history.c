@@ -103,14 +103,73 @@ TEST(history_is_bounded)
 	CHECK_STR(h.v[h.n - 1], huge); /* for this session only */
 	history_done(&h);
 	CHECK_EQ_INT(stat(p.path, &st), 0);
-	CHECK(st.st_size > HISTORY_BYTES);
+	CHECK(st.st_size > HISTORY_LONG);
 
 	history_load(&h, p.path);
 	CHECK(h.n > 1000 && h.n <= HISTORY_ENTRIES);
 	CHECK(strncmp(h.v[h.n - 1], "0005009", 7) == 0);
 	history_done(&h);
 	CHECK_EQ_INT(stat(p.path, &st), 0);
-	CHECK(st.st_size <= HISTORY_BYTES);
+	CHECK(st.st_size <= HISTORY_BYTES && st.st_size > HISTORY_BYTES - 2048);
+	CHECK_EQ_INT(st.st_mode & 07777, 0600);
+	remove_place(&p);
+}
+
+/* A file that is long for its many cells keeps as many as a session has of them. */
+TEST(history_keeps_as_many_as_it_says)
+{
+	struct place p = make_place();
+	struct history h;
+	char text[16], line[1024];
+	int fd;
+
+	history_load(&h, p.path);
+	history_done(&h);
+	fd = open(p.path, O_WRONLY | O_APPEND | O_CLOEXEC);
+	memset(line, 'x', sizeof(line));
+	line[sizeof(line) - 1] = '\n';
+	for (unsigned int i = 0; i < HISTORY_LONG / sizeof(line); i++)
+		CHECK_EQ_INT(write(fd, line, sizeof(line)), sizeof(line));
+	for (unsigned int i = 0; i < HISTORY_ENTRIES + 10; i++) {
+		int n = snprintf(text, sizeof(text), "cell %u\n", i);
+
+		CHECK_EQ_INT(write(fd, text, (size_t)n), n);
+	}
+	(void)close(fd);
+	for (unsigned int i = 0; i < 2; i++) { /* the second reads what the first wrote */
+		history_load(&h, p.path);
+		CHECK_EQ_INT(h.n, HISTORY_ENTRIES);
+		CHECK_STR(h.v[0], "cell 10");
+		CHECK_STR(h.v[h.n - 1], "cell 5009");
+		history_done(&h);
+	}
+	remove_place(&p);
+}
+
+/* A session that began before another one wrote the file anew adds to the new one. */
+TEST(history_of_two_sessions_that_is_cut)
+{
+	struct place p = make_place();
+	struct history a, b;
+	char line[4096];
+	int fd;
+
+	history_load(&a, p.path);
+	fd = open(p.path, O_WRONLY | O_APPEND | O_CLOEXEC);
+	memset(line, 'x', sizeof(line));
+	line[sizeof(line) - 1] = '\n';
+	for (unsigned int i = 0; i <= HISTORY_LONG / sizeof(line); i++)
+		CHECK_EQ_INT(write(fd, line, sizeof(line)), sizeof(line));
+	(void)close(fd);
+	history_load(&b, p.path);
+	history_add(&a, "a1");
+	history_add(&b, "b1");
+	history_done(&a);
+	history_done(&b);
+	history_load(&a, p.path);
+	CHECK_STR(a.v[a.n - 2], "a1");
+	CHECK_STR(a.v[a.n - 1], "b1");
+	history_done(&a);
 	remove_place(&p);
 }
 

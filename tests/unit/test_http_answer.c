@@ -189,3 +189,23 @@ TEST(http_answer_bounds_its_head)
 	CHECK(got.refused);
 	CHECK_STR(got.why, "too many headers");
 }
+
+TEST(http_answer_bounds_what_comes_before_it)
+{
+	static const char one[] = "HTTP/1.1 100 Continue\r\n\r\n";
+	static const char last[] = "HTTP/1.1 204 No Content\r\n\r\n";
+	char text[32 * sizeof(one)] = "";
+	struct result got;
+
+	for (unsigned int i = 0; i < 10; i++)
+		(void)snprintf(text + strlen(text), sizeof(text) - strlen(text), "%s", one);
+	(void)snprintf(text + strlen(text), sizeof(text) - strlen(text), "%s", last);
+	got = read_all_ways(text, strlen(text));
+	CHECK_EQ_INT(got.status, 204);
+	text[0] = '\0';
+	for (unsigned int i = 0; i < 30; i++)
+		(void)snprintf(text + strlen(text), sizeof(text) - strlen(text), "%s", one);
+	got = read_all_ways(text, strlen(text));
+	CHECK(got.refused);
+	CHECK_STR(got.why, "too many answers before the answer");
+}

@@ -2,6 +2,7 @@
 /* src/cli/http_client.c and follow.c: connections that are kept, lost and made anew, with a server that plays a script. */
 #include "cli/follow.h"
 #include "cli/http_client.h"
+#include "cli/wake.h"
 
 #include <errno.h>
 #include <poll.h>
@@ -15,7 +16,7 @@
 
 #include "test_help.h"
 
-enum { CLOSE = 1, SILENT = 2 };
+enum { CLOSE = 1, SILENT = 2, LEFT = 4 }; /* LEFT: the client closes it */
 
 /* One request, and what is answered; an accepted connection lasts until a step with CLOSE. */
 struct step {
@@ -75,7 +76,9 @@ static void play(int listener, const struct step *steps, unsigned int n)
 		if (write(fd, steps[i].says, strlen(steps[i].says)) < 0 &&
 		    !(steps[i].flags & SILENT))
 			_exit(13);
-		if (steps[i].flags & CLOSE) {
+		if ((steps[i].flags & LEFT) && read(fd, buf, 1) != 0)
+			_exit(14);
+		if (steps[i].flags & (CLOSE | LEFT)) {
 			(void)close(fd);
 			fd = -1;
 		}
@@ -236,10 +239,12 @@ TEST(client_repeats_only_what_is_harmless)
 	CHECK_EQ_INT(post(&s, NULL, &r, &e), -1);
 	CHECK_EQ_INT(e.kind, ERR_SYS);
 	CHECK_EQ_INT(e.sys, ECONNRESET);
+	CHECK(s.c.unsure && s.c.status == 0);
 	CHECK_EQ_INT(get(&s, "/1", &r, &e), 0);
 	reply_free(&r);
 	CHECK_EQ_INT(post(&s, "k", &r, &e), 0);
 	reply_free(&r);
+	CHECK(!s.c.unsure && s.c.status == 200);
 	CHECK_EQ_INT(get(&s, "/2", &r, &e), -1); /* half an answer is none */
 	strike(&s);
 }
@@ -270,6 +275,63 @@ TEST(client_tells_why_there_is_nobody)
 	client_init(&c, &u, "");
 	CHECK_EQ_INT(client_call(&c, &q, &r, &e), -1);
 	CHECK_EQ_INT(e.sys, ENOENT);
+	CHECK(!c.unsure && c.status == 0);
+}
+
+/* What has been idle for long may be closed while a request is under way, and nobody could tell whether it was done. */
+TEST(client_trusts_no_old_connection_with_what_it_cannot_repeat)
+{
+	static const struct step steps[] = {
+		{ "GET /1", OK("2\r\n\r\n{}"), 0 },
+		{ "GET /2", OK("2\r\n\r\n{}"), LEFT },
+		{ "POST /p", OK("2\r\n\r\n{}"), 0 },
+	};
+	struct stage s;
+	struct reply r;
+	struct err e;
+
+	STAGE(&s, steps);
+	CHECK_EQ_INT(get(&s, "/1", &r, &e), 0);
+	reply_free(&r);
+	s.c.used_us -= 60 * 1000000;
+	CHECK_EQ_INT(get(&s, "/2", &r, &e), 0); /* on the same connection */
+	reply_free(&r);
+	s.c.used_us -= 60 * 1000000;
+	CHECK_EQ_INT(post(&s, NULL, &r, &e), 0); /* on a new one */
+	reply_free(&r);
+	strike(&s);
+}
+
+/* A server that hangs: who is asked to end does not wait for it, but for a moment. */
+TEST(client_hears_a_signal_while_nobody_answers)
+{
+	static const struct {
+		unsigned int wake, flags;
+		int sig;
+	} rows[] = {
+		{ WAKE_INT, CALL_INT, SIGINT },
+		{ WAKE_PASS_ON, CALL_LATE, SIGTERM },
+		{ 0, 0, SIGTERM },
+	};
+	static const struct step steps[] = { { "GET /1", "", SILENT | CLOSE } };
+
+	for (unsigned int i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+		struct call q = { .method = "GET", .path = "/1", .flags = rows[i].flags };
+		struct stage s;
+		struct reply r;
+		struct wake w;
+		struct err e;
+
+		STAGE(&s, steps);
+		CHECK_EQ_INT(wake_start(rows[i].wake), 0);
+		wake_take(&w);
+		CHECK_EQ_INT(raise(rows[i].sig), 0);
+		CHECK_EQ_INT(client_call(&s.c, &q, &r, &e), -1);
+		CHECK_EQ_INT(e.sys, EINTR);
+		strike(&s);
+	}
+	(void)close(wake_fd()); /* which a program never does */
+	(void)close(wake_fd() + 1);
 }
 
 TEST(client_takes_nul_for_a_replacement)
@@ -376,6 +438,56 @@ TEST(follow_ends_when_it_is_told_to)
 	strike(&s);
 }
 
+/* What ran already is read on behind its end, over another connection too: threads may have said something since. */
+TEST(follow_reads_what_came_late)
+{
+	static const struct step steps[] = {
+		{ "GET /cells/c1/events",
+		  "HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\nContent-Length: "
+		  "9999\r\n\r\n" EVENT("1", "start") EVENT("2", "end"),
+		  CLOSE },
+		{ "Last-Event-ID: 2\r\n", STREAM EVENT("3", "stdout"), CLOSE },
+	};
+	struct seen seen = { .n = 0 };
+	struct stage s;
+	struct follow f;
+	struct err e;
+
+	STAGE(&s, steps);
+	follow_run(&f, &s.c, "/cells", "c1", 0);
+	f.event = on_event;
+	f.arg = &seen;
+	CHECK_EQ_INT(follow_all(&f, &e), 0);
+	CHECK_STR(seen.text, "start1 end2 stdout3 ");
+	follow_done(&f);
+	strike(&s);
+}
+
+/* A server that takes connections and says nothing in them is one that is away. */
+TEST(follow_gives_up_on_a_server_that_only_hangs_up)
+{
+	static const struct step steps[] = {
+		{ "GET /cells/c1/events", STREAM, CLOSE },
+		{ "GET /cells/c1/events", STREAM, CLOSE },
+	};
+	struct seen seen = { .n = 0 };
+	struct stage s;
+	struct follow f;
+	struct err e;
+
+	STAGE(&s, steps);
+	follow_run(&f, &s.c, "/cells", "c1", 0);
+	f.event = on_event;
+	f.arg = &seen;
+	while (f.futile_us == 0 || f.stream.fd < 0)
+		CHECK_EQ_INT(follow_turn(&f, &e), 1);
+	f.futile_us -= (FOLLOW_PATIENCE_S + 1) * 1000000; /* so long ago */
+	CHECK_EQ_INT(follow_all(&f, &e), -1);
+	CHECK_EQ_INT(e.sys, ECONNRESET);
+	follow_done(&f);
+	strike(&s);
+}
+
 TEST(follow_is_told_what_is_gone)
 {
 	static const struct step steps[] = {
@@ -402,6 +514,7 @@ TEST(follow_is_told_what_is_gone)
 		f.event = on_event;
 		f.arg = &seen;
 		CHECK_EQ_INT(follow_all(&f, &e), want[i]);
+		CHECK_EQ_INT(f.gone, i == 1);
 		if (i == 1)
 			CHECK_STR(e.text, "it has ended: ttl");
 		if (i == 2)

@@ -105,6 +105,11 @@ TEST(line_edits_one_line)
 		{ "e\xcc\x81x" LEFT LEFT DELETE, "x", 0 }, /* with its accent */
 		{ "a\xff\xe2\x28z", "a(z", 3 },            /* what is no character */
 		{ "\xc2\x9bm", "m", 1 }, /* a control character of old terminals */
+		/* Back over what is no character, and over many accents. */
+		{ "a\033[200~\xff\xbf\xe2\x82\xcc\x81\033[201~" LEFT LEFT LEFT "X",
+		  "aX\xff\xbf\xe2\x82\xcc\x81", 2 },
+		{ "\033[200~\xcc\x81\xcc\x81\n\xcc\x81\xcc\x81z\033[201~" LEFT LEFT "X",
+		  "\xcc\x81\xcc\x81\nX\xcc\x81\xcc\x81z", 6 },
 	};
 
 	for (unsigned int i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
@@ -600,4 +605,60 @@ TEST(line_shows_what_a_fresh_terminal_would)
 		}
 		close_bench(&b);
 	}
+}
+
+/* A line as long as can be: steps back, words and other lines take no longer than the text is long. */
+TEST(line_that_is_very_long)
+{
+	static char text[LINE_TEXT_MAX + 1];
+	struct bench b;
+
+	memset(text, 'a', LINE_TEXT_MAX);
+	text[LINE_TEXT_MAX / 2 - 1] = '\n';
+	open_bench(&b, 80, 24, NULL);
+	line_set(&b.l, text, LINE_TEXT_MAX);
+	press(&b, UP);
+	CHECK_EQ_INT(b.l.at, LINE_TEXT_MAX / 2 - 1);
+	press(&b, "\033b");
+	CHECK_EQ_INT(b.l.at, 0);
+	press(&b, "\033f" DOWN "\027");
+	CHECK_EQ_INT(b.l.text.n, LINE_TEXT_MAX / 2 + 1);
+	close_bench(&b);
+}
+
+/* What is pasted comes in pieces. Behind one that does not fit nothing is taken, whether or not it would. */
+TEST(line_refuses_the_rest_of_a_paste)
+{
+	static char text[LINE_TEXT_MAX];
+	struct bench b;
+
+	memset(text, 'a', sizeof(text));
+	open_bench(&b, 80, 24, NULL);
+	press(&b, "\033[200~");
+	press_bytes(&b, text, sizeof(text) - 5);
+	press(&b, "too long");
+	press(&b, "fits");
+	press(&b, "\033[201~");
+	CHECK_EQ_INT(b.l.text.n, sizeof(text) - 5);
+	press(&b, "x\033[200~y\033[201~");
+	CHECK_EQ_INT(b.l.text.n, sizeof(text) - 3);
+	CHECK_STR(b.l.text.p + b.l.text.n - 3, "axy");
+	close_bench(&b);
+}
+
+TEST(line_keeps_no_secret)
+{
+	static const char *const keys[] = { "hunter2\025", "hunter2\027", "hunter2\001\013" };
+	struct bench b;
+
+	open_bench(&b, 80, 24, NULL);
+	for (unsigned int i = 0; i < sizeof(keys) / sizeof(keys[0]); i++) {
+		line_begin(&b.l, "? ", "", LINE_PLAIN | LINE_SECRET);
+		press(&b, keys[i]);
+		check_text(&b, "", 0);
+		line_begin(&b.l, "> ", ". ", 0);
+		press(&b, "\031");
+		check_text(&b, "", 0);
+	}
+	close_bench(&b);
 }

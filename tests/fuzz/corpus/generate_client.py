@@ -1,6 +1,6 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: Apache-2.0
-"""Writes the seeds of what our own clients read, as generate.py does for the rest: corpus/{http_answer,ws_frame,tar}/NAME.
+"""Writes the seeds of what our own clients read, as generate.py does for the rest: corpus/{http_answer,ws_frame,tar,filter,line_keys,term_modes}/NAME.
 
     tests/fuzz/corpus/generate_client.py
 
@@ -120,4 +120,39 @@ write("tar", {
     "bad-pipe": archive(("a", tarfile.FIFOTYPE, b"", 0o666)),
     "bad-sum": b"x" + archive(("a", FILE, b"x", 0o644))[1:],
     "cut": archive(("a", FILE, b"x" * 1000, 0o644))[:700],
+})
+
+# --- terminals ----------------------------------------------------------------------------------------------------
+
+SAFE, PLAIN, NOTHING = b"\1", b"\2", b"\0"
+
+write("filter", {
+    "text": SAFE + "plain\tt\u00e4xt \u6f22 \U0001f600\r\n".encode(),
+    "colours": SAFE + b"\x1b[31mred\x1b[0m \x1b[1;38;5;208mbold\x1b[m \x1b[38:2:1:2:3mtrue",
+    "progress": SAFE + b"10%\r\x1b[K100%\x1b[?25l\x1b[2A\x1b[1;1H\x1b[2J\x1b[?25h",
+    "plain": PLAIN + b"\x1b[31mred\x1b[0m\x1b]0;title\x07text",
+    "nothing": NOTHING + b"\x1b]0;t\x07\xff\0",
+    "bad-questions": SAFE + b"\x1b[6n\x1b[c\x1b[>c\x1b[20t\x1bP$q\"p\x1b\\\x1b[?1049h",
+    "bad-scrollback": SAFE + b"\x1b[3J\x1b[03J\x1b[2;3J\x1b[0J\x1b[1J",
+    "bad-strings": SAFE + b"\x1b]0;title\x07a\x1b]52;c;aGk=\x1b\\b\x1b_x\x1b\\\x1b^y\x1b\\\x1bXz\x1b\\\x1b]0;never\nc",
+    "bad-utf8": SAFE + b"\xc2\x9b31m\x9b\xff\xe6\xbcb\xf0\x9f\x98",
+    "bad-long": SAFE + b"\x1b[" + b"1" * 40 + b"m\x1b(0\x1b)B\x1bc\x1b[31\nb",
+})
+write("line_keys", {
+    "text": "a\u00e4\u6f22\U0001f600\t\r".encode(),
+    "arrows": b"\x1b[A\x1b[B\x1bOC\x1bOD\x1b[H\x1b[F\x1b[3~\x1b[1;5C\x1b[Z",
+    "controls": bytes(range(1, 32)) + b"\x7f",
+    "alt": b"\x1bb\x1bf\x1bd\x1b\x7f\x1b\r\x1b\x1b[A",
+    "paste": b"\x1b[200~two\nlines\x1b[20\x1b[201x\x1b[201~after",
+    "paste-unfinished": b"\x1b[200~text\x1b[20",
+    "unfinished": b"a\x1b[1;",
+    "bad-utf8": b"\xff\xe2\x28\xc2\x9bm\xf0\x9f",
+    "bad-long": b"\x1b[" + b"1;" * 40 + b"Hx\x1b[3\x01",
+})
+write("term_modes", {
+    "editor": b"\x1b[?1049h\x1b[22;0;0t\x1b[?1h\x1b=\x1b[?2004h\x1b[?25l\x1b[1;24r\x1b[27m",
+    "mouse": b"\x1b[?1000;1002;1003;1006h\x1b[?1004h\x1b[?1003l",
+    "off": b"\x1b[?1049h\x1b[?1049l\x1b=\x1b>\x1b[?7l\x1bc",
+    "unfinished": b"\x1b[?25l\x1b[?10",
+    "bad-numbers": b"\x1b[?" + b"9" * 40 + b";;;" + b"1;" * 40 + b"h\x1b[?1049$p",
 })
