@@ -462,8 +462,10 @@ void kernel_turn(struct kernel *k)
 		k->nqueued--;
 		k->running = c;
 		k->state = KERNEL_BUSY;
-		c->restarted = k->death;
-		k->death = DEATH_NONE;
+		if ((c->t.flags & TASK_ASIDE) == 0) { /* a question tells nobody */
+			c->restarted = k->death;
+			k->death = DEATH_NONE;
+		}
 		if (cell_send(c) < 0)
 			task_finish(&c->t, TASK_CRASHED);
 	}
