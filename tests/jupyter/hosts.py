@@ -33,7 +33,7 @@ class Host(Server):
                       f"--{application}.{'notebook_dir' if application == 'NotebookApp' else 'root_dir'}={self.folder}"]
         home = str(self.folder)
         self.env = {"HOME": home, "JUPYTER_CONFIG_DIR": f"{home}/config", "JUPYTER_DATA_DIR": f"{home}/data", "JUPYTER_RUNTIME_DIR": f"{home}/run",
-                    "JUPYTER_NO_CONFIG": "1", **({"JUPYTER_GATEWAY_AUTH_TOKEN": token} if token else {}), **(env or {})}
+                    "JUPYTER_NO_CONFIG": "1", "TMPDIR": home, **({"JUPYTER_GATEWAY_AUTH_TOKEN": token} if token else {}), **(env or {})}
 
     def start(self):
         self.folder.mkdir(parents=True, exist_ok=True)

@@ -119,7 +119,7 @@ def executed(folder, cells, gateway=None):
     folder.mkdir()
     (folder / "in.ipynb").write_text(json.dumps(notebook(cells)))
     home = str(folder)
-    env = {"HOME": home, "IPYTHONDIR": home, "JUPYTER_RUNTIME_DIR": f"{home}/run", "JUPYTER_CONFIG_DIR": f"{home}/config", "JUPYTER_NO_CONFIG": "1"}
+    env = {"HOME": home, "IPYTHONDIR": home, "JUPYTER_RUNTIME_DIR": f"{home}/run", "JUPYTER_CONFIG_DIR": f"{home}/config", "JUPYTER_NO_CONFIG": "1", "TMPDIR": home}
     words = [PYTHON, "-B", HERE / "run_notebook.py", "in.ipynb", "out.ipynb", *([gateway] if gateway else [])]
     try:
         done = subprocess.run(list(map(str, words)), cwd=folder, env=environment(env), stdin=subprocess.DEVNULL, capture_output=True, text=True,
