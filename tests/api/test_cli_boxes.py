@@ -191,6 +191,7 @@ def test_exec_detached(server, call, box):
     until(lambda: server.call("GET", f"{box.path}/commands/{command}")[1]["status"] == "ok", "it has run")
 
 
+@pytest.mark.more
 def test_exec_of_a_cell(call, box, tmp_path):
     assert call("exec", box.id, "-c", "x = 6").returncode == 0
     assert call("exec", box.id, "-c", "x * 7").stdout == b"42\n"
@@ -221,6 +222,7 @@ def test_exec_of_a_cell_is_interrupted(server, box, start):
     assert box.value("1") == "1"
 
 
+@pytest.mark.more
 def test_exec_over_a_gate_that_dies(serve, start):
     mortal = serve(env=NO_POOL)
     with Session(mortal) as box:
@@ -739,6 +741,7 @@ def test_logs_hear_signals_while_nobody_reads(server, box, start):
         assert process.wait(60) == 128 + signal.SIGTERM
 
 
+@pytest.mark.more
 def test_logs_go_on_after_the_gate(serve, start):
     mortal = serve(env=NO_POOL)
     with Session(mortal) as box:

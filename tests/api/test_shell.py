@@ -167,6 +167,7 @@ def test_a_cell_that_does_not_listen(shell):
     leave(shell)
 
 
+@pytest.mark.more
 def test_an_early_ctrl_c_is_no_end(server, boxes, tmp_path):
     """One that comes before it is known that the cell runs: it is interrupted, and its kernel stays."""
     held = []
@@ -358,6 +359,7 @@ def knows(server, call):
         return server.call("POST", f"{box.path}/{call}", {"code": "pri", "kernel": "main", **({"cursor": 3} if call == "complete" else {})})[0] != 404
 
 
+@pytest.mark.more
 def test_typing_ahead(shell):
     """What is typed while a cell runs is there at the next prompt."""
     shell.line("print('up', flush=True); import time; time.sleep(2)")
@@ -552,6 +554,7 @@ def test_a_box_that_ends_under_a_session(server, shell, boxes):
     assert "ended" in shell.screen() and "deleted" in shell.screen()
 
 
+@pytest.mark.more
 def test_a_cell_that_waits_is_cancelled(server, boxes, tmp_path):
     """What runs is somebody else's: Ctrl-C must not interrupt it."""
     with Session(server) as box:
@@ -594,6 +597,7 @@ def test_the_terminal_goes_away(server, boxes, tmp_path):
     until(lambda: not boxes(), "the box is gone")
 
 
+@pytest.mark.more
 def test_the_gate_dies_under_a_cell(serve, tmp_path):
     """The cell goes on, and each of its lines is seen once."""
     mortal = serve(env=NO_POOL)
@@ -685,6 +689,7 @@ def test_a_server_that_hangs(serve, tmp_path):
 # --- no terminal ---------------------------------------------------------------------------------------------
 
 
+@pytest.mark.more
 def test_one_cell_from_a_pipe(run, server, boxes, tmp_path):
     done = run("shell", "--url", url(server), input=b"print('out')\nimport sys\nprint('err', file=sys.stderr)\n6 * 7", cwd=tmp_path)
     assert (done.returncode, done.stdout, done.stderr) == (0, b"out\n42\n", b"err\n")
@@ -801,6 +806,7 @@ def test_help(run):
     assert done.returncode == 0 and all(f"--{word}" in done.stdout.decode() for word in ("url", "box", "sh", "keep", "images", "memory"))
 
 
+@pytest.mark.more
 def test_tokens(serve, run, tmp_path):
     guarded = serve(tokens={"team": "a-token-of-24-characters"}, env=NO_POOL)
     file = tmp_path / "token"

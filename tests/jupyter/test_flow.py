@@ -68,6 +68,7 @@ def test_more_events_than_are_kept(kernel):
         assert [int(n) for n in told.text().split()] == list(range(100000)) and told.text("stderr") == ""
 
 
+@pytest.mark.more
 def test_a_client_that_pauses(server, kernel):
     """It reads nothing for a while; its program waits, and others do not."""
     with kernel.client() as client, Kernel(server) as other:
@@ -82,6 +83,7 @@ def test_a_client_that_pauses(server, kernel):
         assert numbers(told.text()) == list(range(150000)) and told.text("stderr") == ""
 
 
+@pytest.mark.more
 def test_one_reads_and_one_pauses(kernel):
     """Both have all of it in the end."""
     with kernel.client() as client, kernel.client() as other, concurrent.futures.ThreadPoolExecutor(1) as pool:
