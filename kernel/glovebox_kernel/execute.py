@@ -6,6 +6,7 @@ import sys
 from contextvars import Context
 
 from .cells import enter
+from .display import publish
 from .interrupt import interrupts
 from .safe import repair
 from .shell import LeaveCell, describe
@@ -25,7 +26,7 @@ class Executor:
         self.context.run(enter, cell)
         return self.context.run(function, *args)
 
-    def execute(self, cell, content, loop):
+    def execute(self, cell, content, loop, echo=False):
         shell = self.shell
         code = content.get("code")
         code = code if type(code) is str else ""
@@ -37,6 +38,8 @@ class Executor:
         count = shell.execution_count
         error = None
         try:
+            if echo and not silent:
+                self.call(cell, publish, "execute_input", {"code": code, "execution_count": count})
             result = self._run(cell, code, silent, store, loop)
             error = result.error_before_exec or result.error_in_exec
         except BaseException as e:

@@ -275,7 +275,7 @@ class Kernel:
 
     def _answer(self, kind, request, cell):
         if kind == "execute":
-            content = self.executor.execute(cell, request["content"], self._loop())
+            content = self.executor.execute(cell, request["content"], self._loop(), bool(request.get("echo")))
             if fork.forked:
                 fork.end(_exit_status(self.shell, content))
             return content

@@ -16,6 +16,12 @@
 #include <sys/epoll.h>
 #include <sys/socket.h>
 
+enum {
+	TURN_BYTES =
+		128 * 1024, /* of one job; then another has its turn, or this one may be paused */
+	FLUSH_MAX = 4,      /* sends in a row; then the gate is heard: it may want a pause */
+}; /* of one job; then another has its turn, or this one may be paused */
+
 static void reply_put(struct init *in, uint16_t type, uint64_t id, uint64_t number, const void *p,
 		      size_t n)
 {
@@ -81,8 +87,10 @@ void conn_open(struct init *in, int fd)
 	in->gate_watches_write = false;
 	watch_add(in, fd, WATCH_GATE, 0, EPOLLIN);
 	for (unsigned int i = 0; i < JOBS_MAX; i++)
-		if (in->jobs[i].state != JOB_FREE)
+		if (in->jobs[i].state != JOB_FREE) {
 			ring_rewind(&in->jobs[i].ring);
+			in->jobs[i].paused = false;
+		}
 	msg_out_init(&m, body, sizeof(body));
 	msg_put_u32(&m, BOX_PROTO_VERSION);
 	msg_put_u32(&m, BOX_PROTO_OLDEST);
@@ -142,6 +150,9 @@ static int handle(struct init *in, const struct frame *f)
 	case FRAME_ACK:
 		job_ack(in, f);
 		return 0;
+	case FRAME_PAUSE:
+		job_pause(in, f);
+		return 0;
 	case FRAME_LIMITS:
 		return jobs_limit(in, f);
 	default:
@@ -193,7 +204,7 @@ static int next_sender(const struct init *in)
 		int slot = (in->last_sender + i) % JOBS_MAX;
 		const struct job *j = &in->jobs[slot];
 
-		if (j->state != JOB_FREE && j->ring.sent < j->ring.head)
+		if (j->state != JOB_FREE && !j->paused && j->ring.sent < j->ring.head)
 			return slot;
 	}
 	return -1;
@@ -230,7 +241,7 @@ static int send_some(struct init *in)
 		in->sending = next_sender(in);
 		if (in->sending < 0)
 			return 0;
-		in->send_end = in->jobs[in->sending].ring.head;
+		in->send_end = ring_pause(&in->jobs[in->sending].ring, TURN_BYTES);
 	}
 	n = send_pieces(in->gate_fd, iov,
 			ring_unsent(&in->jobs[in->sending].ring, in->send_end, iov));
@@ -249,11 +260,11 @@ void conn_flush(struct init *in)
 	int r = 1;
 	bool blocked;
 
-	while (in->gate_fd >= 0 && r > 0)
+	for (int n = 0; n < FLUSH_MAX && in->gate_fd >= 0 && r > 0; n++)
 		r = send_some(in);
 	if (in->gate_fd < 0)
 		return;
-	blocked = r == -EAGAIN;
+	blocked = r == -EAGAIN || r > 0;
 	if (r < 0 && !blocked && r != -EINTR) {
 		conn_close(in);
 		return;

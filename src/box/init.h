@@ -87,6 +87,7 @@ struct job {
 	uint64_t order;          /* JOB_TOLD: the lower, the earlier */
 	uint64_t exit_number;    /* of its EXIT */
 	bool heard;              /* that was acknowledged */
+	bool paused;             /* the gate wants nothing of it for now */
 	uint64_t output_max;
 	uint64_t started_us, deadline_us; /* deadline UINT64_MAX: none */
 	bool timed_out;
@@ -176,6 +177,7 @@ void job_go(struct init *in, const struct frame *f);
 void job_signal(struct init *in, const struct frame *f);
 void job_resize(struct init *in, const struct frame *f);
 void job_ack(struct init *in, const struct frame *f);
+void job_pause(struct init *in, const struct frame *f);
 /* A descriptor of the job in that slot is ready. */
 void job_event(struct init *in, unsigned int slot, enum watch what);
 /* Collect every process that has ended. */

@@ -377,11 +377,15 @@ uint64_t job_deadline(uint64_t from, uint64_t timeout_us)
 	return timeout_us == 0 || timeout_us > UINT64_MAX / 2 ? UINT64_MAX : from + timeout_us;
 }
 
-/* With JOB_KEEP there is room for all that will be kept of both streams, and for messages. */
+/* With JOB_KEEP there is room for all that will be kept of both streams, and for messages. With JOB_FLOW nothing is cut. */
 static void set_output_max(struct job *j, uint64_t output_max)
 {
 	const uint64_t beside = 64ull << 20;
 
+	if ((j->flags & JOB_FLOW) != 0) {
+		ring_limit(&j->ring, output_max);
+		return;
+	}
 	j->output_max = output_max;
 	if ((j->flags & JOB_KEEP) != 0)
 		ring_limit(&j->ring, output_max == 0 || output_max > RING_LARGE_BYTES
@@ -570,6 +574,14 @@ void job_ack(struct init *in, const struct frame *f)
 	if (cell_lingers(j))
 		ring_rest(&j->ring);
 	job_settle(in, j);
+}
+
+void job_pause(struct init *in, const struct frame *f)
+{
+	struct job *j = job_find(in, f->id);
+
+	if (j != NULL)
+		j->paused = f->number != 0;
 }
 
 void job_event(struct init *in, unsigned int slot, enum watch what)

@@ -167,26 +167,46 @@ void ring_rest(struct ring *r)
 			      MADV_DONTNEED); /* what an empty ring has touched */
 }
 
+/* The number of the frame at running count `at`; *n is how many bytes it has. */
+static uint64_t frame_at(const struct ring *r, uint64_t at, uint64_t *n)
+{
+	uint8_t header[FRAME_HEADER];
+	struct iovec iov[2];
+	struct msg_in m;
+
+	(void)pieces(r, at, FRAME_HEADER, iov);
+	(void)memcpy(header, iov[0].iov_base, iov[0].iov_len);
+	(void)memcpy(header + iov[0].iov_len, iov[1].iov_base, iov[1].iov_len);
+	msg_in_init(&m, header, sizeof(header));
+	*n = FRAME_HEADER + (uint64_t)msg_get_u32(&m);
+	(void)msg_get_u32(&m);
+	(void)msg_get_u64(&m);
+	return msg_get_u64(&m);
+}
+
 void ring_ack(struct ring *r, uint64_t number)
 {
-	while (r->tail < r->head) {
-		uint8_t header[FRAME_HEADER];
-		struct iovec iov[2];
-		struct msg_in m;
-		uint64_t n;
+	uint64_t n;
 
-		(void)pieces(r, r->tail, FRAME_HEADER, iov);
-		(void)memcpy(header, iov[0].iov_base, iov[0].iov_len);
-		(void)memcpy(header + iov[0].iov_len, iov[1].iov_base, iov[1].iov_len);
-		msg_in_init(&m, header, sizeof(header));
-		n = FRAME_HEADER + (uint64_t)msg_get_u32(&m);
-		(void)msg_get_u32(&m);
-		(void)msg_get_u64(&m);
-		if (msg_get_u64(&m) > number || r->tail + n > r->sent)
+	while (r->tail < r->head) {
+		if (frame_at(r, r->tail, &n) > number || r->tail + n > r->sent)
 			break;
 		r->tail += n;
 	}
 	collect(r);
+}
+
+uint64_t ring_pause(const struct ring *r, size_t max)
+{
+	uint64_t at = r->sent, n;
+
+	if (r->head - r->sent <= max)
+		return r->head;
+	while (at - r->sent < max) {
+		(void)frame_at(r, at, &n);
+		at += n;
+	}
+	return at;
 }
 
 int ring_unsent(const struct ring *r, uint64_t end, struct iovec iov[2])

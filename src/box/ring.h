@@ -59,6 +59,9 @@ ssize_t ring_read_from(struct ring *r, int fd, uint16_t type, uint16_t flags, ui
 /* Drop frames that were sent and have a number up to this one. */
 void ring_ack(struct ring *r, uint64_t number);
 
+/* Where to pause when sending from here: at the end of a frame, some `max` bytes ahead. */
+uint64_t ring_pause(const struct ring *r, size_t max);
+
 /* Bytes from sent up to `end` as at most two pieces; how many pieces. */
 int ring_unsent(const struct ring *r, uint64_t end, struct iovec iov[2]);
 

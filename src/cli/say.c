@@ -9,7 +9,7 @@
 #include <string.h>
 
 /* Names and texts may come out of a box: nothing that a terminal would act on reaches it. */
-static void harmless(char *s)
+void say_harmless(char *s)
 {
 	unsigned char *p = (unsigned char *)s;
 	size_t n = strlen(s);
@@ -33,7 +33,7 @@ void say(const char *fmt, ...)
 	va_start(ap, fmt);
 	(void)vsnprintf(text, sizeof(text), fmt, ap);
 	va_end(ap);
-	harmless(text);
+	say_harmless(text);
 	(void)fprintf(stderr, "glovebox: %s\n", text);
 }
 

@@ -7,3 +7,6 @@
 /* "glovebox: text" and, where there is one, "glovebox: hint". Returns EXIT_GLOVEBOX. */
 int say_err(const struct err *e);
 void say(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
+
+/* A text of somebody else's, for a table or a line of our own: what a terminal would act on becomes '?'. */
+void say_harmless(char *s);

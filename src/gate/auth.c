@@ -125,7 +125,7 @@ static struct http_slice find_credential(const struct req *r, char *buf)
 	if (v.n == 0)
 		v = req_get(r, "X-Access-Token");
 	/* A browser can give a WebSocket no header. */
-	if (v.n == 0 && r->route != NULL && (r->route->flags & ROUTE_WS) != 0)
+	if (v.n == 0 && r->route != NULL && (r->route->flags & (ROUTE_WS | ROUTE_TOKEN)) != 0)
 		v = req_query(r, "token");
 	return v;
 }
@@ -244,11 +244,41 @@ static bool is_navigation(const struct req *r)
 	       http_slice_is(r->head.method, "GET") && req_get(r, "Origin").n == 0;
 }
 
+/* Pages of an origin that is allowed may also read the answers. */
+static void share(struct req *r, struct http_slice origin)
+{
+	req_header(r, "Access-Control-Allow-Origin", "%.*s", (int)origin.n, origin.p);
+	req_header(r, "Access-Control-Expose-Headers", "Location, X-Request-Id");
+	req_header(r, "Vary", "Origin");
+}
+
+/* A browser asks on behalf of a page whether that may ask. It has no token for that, and learns nothing but yes. */
+static bool is_preflight(const struct req *r)
+{
+	return http_slice_is(r->head.method, "OPTIONS") &&
+	       req_get(r, "Access-Control-Request-Method").n > 0;
+}
+
+static void answer_preflight(struct req *r)
+{
+	struct http_slice names = req_get(r, "Access-Control-Request-Headers");
+
+	req_header(r, "Access-Control-Allow-Methods", "GET, HEAD, POST, PUT, PATCH, DELETE");
+	if (names.n > 0 && names.n < 512)
+		req_header(r, "Access-Control-Allow-Headers", "%.*s", (int)names.n, names.p);
+	req_header(r, "Access-Control-Max-Age", "600");
+	req_reply(r, 204, NULL, "", 0);
+}
+
 int auth_check(struct req *r, bool open)
 {
+	struct http_slice origin = req_get(r, "Origin");
 	struct gate *g = r->g;
+	bool shared = origin.n > 0 && is_listed(g, CONF_ALLOWED_ORIGIN, origin);
 
 	r->tenant = &g->tenants[0];
+	if (shared)
+		share(r, origin);
 	if (open)
 		return 0;
 	if (!host_is_ours(r)) {
@@ -260,6 +290,10 @@ int auth_check(struct req *r, bool open)
 	if (is_foreign(r) && !is_navigation(r)) {
 		req_refuse(r, 403, "foreign_origin", "Origin",
 			   "a page of another origin may not ask this (allowed_origin)");
+		return -1;
+	}
+	if (shared && is_preflight(r)) {
+		answer_preflight(r);
 		return -1;
 	}
 	if (g->ntokens > 0 && !r->conn->listener->unix_socket)

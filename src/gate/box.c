@@ -887,6 +887,12 @@ void gjob_input_all(struct gjob *j, const void *p, size_t n)
 	feed_memory(j);
 }
 
+void gjob_pause(struct gjob *j, bool on)
+{
+	if (j->box != NULL)
+		(void)send_frame(j->box, FRAME_PAUSE, j->id, on, NULL, 0);
+}
+
 void gjob_signal(struct gjob *j, int sig, unsigned int scope)
 {
 	uint8_t body[8];

@@ -134,6 +134,8 @@ bool gjob_listens(const struct gjob *j);
 /* Input piece by piece: how many bytes were taken. */
 size_t gjob_input(struct gjob *j, const void *p, size_t n);
 void gjob_input_end(struct gjob *j);
+/* Nothing of it is to be sent for now, or again. It goes on until its ring is full. */
+void gjob_pause(struct gjob *j, bool on);
 void gjob_signal(struct gjob *j, int sig, unsigned int scope);
 /* What input() of a cell returns; end: there is nothing. 0 or -errno. */
 int gjob_tell(struct gjob *j, const void *p, size_t n, bool end);

@@ -69,6 +69,21 @@ int texts_add(struct texts *t, const char *key, size_t nkey, const char *value, 
 	return 0;
 }
 
+void texts_remove(struct texts *t, const char *key)
+{
+	const char *k, *v;
+	size_t at = 0, from = 0;
+
+	while (texts_next(t, &at, &k, &v)) {
+		if (strcmp(k, key) == 0) {
+			(void)memmove(t->p + from, t->p + at, t->n - at);
+			t->n -= at - from;
+			return;
+		}
+		from = at;
+	}
+}
+
 void texts_done(struct texts *t)
 {
 	free(t->p);
@@ -154,14 +169,14 @@ int abox_known(struct abox *a)
 	return table_add(&a->g->abox_table, &a->by_id, id_hash(a->id, strlen(a->id)));
 }
 
-static struct abox *with_id(const struct req *r, struct http_slice id)
+struct abox *abox_with_id(const struct gate *g, const struct tenant *t, const char *id, size_t n)
 {
-	struct table_item *i = table_first(&r->g->abox_table, id_hash(id.p, id.n));
+	struct table_item *i = table_first(&g->abox_table, id_hash(id, n));
 
 	for (; i != NULL; i = table_next(i)) {
 		struct abox *a = (struct abox *)((char *)i - offsetof(struct abox, by_id));
 
-		if (a->tenant == r->tenant && http_slice_is(id, a->id))
+		if (a->tenant == t && http_slice_is((struct http_slice){ id, n }, a->id))
 			return a;
 	}
 	return NULL;
@@ -172,7 +187,8 @@ struct abox *abox_find(struct req *r, bool ready)
 	struct http_slice id = r->param[0];
 	const struct tomb *t;
 	bool named = id.n > 5 && memcmp(id.p, "name:", 5) == 0;
-	struct abox *a = named ? abox_named(r->g, r->tenant, id.p + 5, id.n - 5) : with_id(r, id);
+	struct abox *a = named ? abox_named(r->g, r->tenant, id.p + 5, id.n - 5)
+			       : abox_with_id(r->g, r->tenant, id.p, id.n);
 	int n = (int)(id.n < 128 ? id.n : 128);
 
 	if (a != NULL && (!ready || a->state == ABOX_READY))
@@ -688,18 +704,10 @@ static void deletion_gone(struct req *r)
 	d->r = NULL;
 }
 
-void box_delete(struct req *r)
+void abox_delete_for(struct abox *a, struct req *r)
 {
-	struct abox *a = abox_find(r, false);
-	struct deletion *d;
+	struct deletion *d = calloc(1, sizeof(*d));
 
-	if (a == NULL)
-		return;
-	if (a->state == ABOX_CREATING) {
-		own_refuse(r, OWN_WRONG_STATE, NULL, "the box '%s' is creating", a->id);
-		return;
-	}
-	d = calloc(1, sizeof(*d));
 	if (d == NULL) {
 		own_refuse(r, OWN_NO_MEMORY, NULL, "out of memory");
 		return;
@@ -710,4 +718,17 @@ void box_delete(struct req *r)
 	r->work = d;
 	r->gone = deletion_gone;
 	abox_end(a, REASON_DELETED); /* answered when nothing of it is left */
+}
+
+void box_delete(struct req *r)
+{
+	struct abox *a = abox_find(r, false);
+
+	if (a == NULL)
+		return;
+	if (a->state == ABOX_CREATING) {
+		own_refuse(r, OWN_WRONG_STATE, NULL, "the box '%s' is creating", a->id);
+		return;
+	}
+	abox_delete_for(a, r);
 }

@@ -121,6 +121,8 @@ struct abox {
 struct abox *abox_new(struct gate *g, const struct tenant *tenant);
 /* It has its id: from now on it can be found by that. -ENOMEM. */
 int abox_known(struct abox *a);
+/* One of a tenant's, or NULL. */
+struct abox *abox_with_id(const struct gate *g, const struct tenant *t, const char *id, size_t n);
 /* The box of the path, or NULL: answered (404, 410; 409 if it is to be ready and is not). */
 struct abox *abox_find(struct req *r, bool ready);
 /* One of a tenant that has this name, or NULL. */
@@ -130,6 +132,8 @@ void abox_end(struct abox *a, enum abox_reason reason);
 /* It never came to be: nobody is to hear of it. */
 void abox_drop(struct abox *a);
 /* It was used: its idle time begins anew. */
+/* End it, and answer when nothing of it is left. */
+void abox_delete_for(struct abox *a, struct req *r);
 void abox_touch(struct abox *a);
 /* Look after its deadlines, here and at the keeper. */
 void abox_schedule(struct abox *a);
@@ -143,6 +147,7 @@ extern const struct gbox_ops abox_ops;
 
 /* Add a pair. -ENOMEM. */
 int texts_add(struct texts *t, const char *key, size_t nkey, const char *value, size_t nvalue);
+void texts_remove(struct texts *t, const char *key);
 void texts_done(struct texts *t);
 /* The next pair behind *at; false: there is none. */
 bool texts_next(const struct texts *t, size_t *at, const char **key, const char **value);
@@ -281,6 +286,10 @@ void kernel_get(struct req *r);
 void kernel_delete(struct req *r);
 void kernel_interrupt(struct req *r);
 void kernel_restart(struct req *r);
+void kernel_complete(struct req *r);
+void kernel_is_complete(struct req *r);
+void kernel_inspect(struct req *r);
 
+extern const struct fields kernel_complete_fields, kernel_is_complete_fields, kernel_inspect_fields;
 extern const struct fields command_create_fields, command_stdin_fields, command_signal_fields;
 extern const struct fields cell_create_fields, cell_input_fields, kernel_fields;

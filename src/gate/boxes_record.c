@@ -8,7 +8,7 @@
 
 #include <string.h>
 
-enum { RECORD_VERSION = 2 };
+enum { RECORD_VERSION = 3 };
 
 static void put(const struct abox *a, struct msg_out *m, enum record_room room)
 {

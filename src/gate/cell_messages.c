@@ -264,6 +264,22 @@ static int put_comm_open(const struct message *m, struct cell_said *ret)
 	return is_string(get(m->content, "target_name")) ? put_comm(m, ret) : -EPROTO;
 }
 
+static int put_code(const struct message *m, struct cell_said *ret)
+{
+	struct json_text code = get(m->content, "code");
+	int64_t count = 0;
+	bool has;
+
+	if (!is_string(code) || !get_count(m->content, &has, &count))
+		return -EPROTO;
+	json_text_put(code, &ret->members, "code");
+	if (has)
+		json_i64(&ret->members, "execution_count", count);
+	else
+		json_null(&ret->members, "execution_count");
+	return 0;
+}
+
 static const struct {
 	const char *type;
 	enum run_event event;
@@ -278,6 +294,7 @@ static const struct {
 	{ "comm_open", RUN_COMM, put_comm_open },
 	{ "comm_msg", RUN_COMM, put_comm },
 	{ "comm_close", RUN_COMM, put_comm },
+	{ "execute_input", RUN_CODE, put_code },
 };
 
 int cell_said(const char *p, size_t n, struct cell_said *ret)
@@ -328,6 +345,32 @@ static int read_error(struct json_text content, struct cell_reply *ret)
 	ret->has_error = true;
 	ret->interrupted = is_word(name, "KeyboardInterrupt");
 	return put_error_members(content, &ret->error);
+}
+
+static bool is_reply(const char *type)
+{
+	static const char end[] = "_reply";
+	size_t n = strlen(type);
+
+	return n > strlen(end) && strcmp(type + n - strlen(end), end) == 0;
+}
+
+int cell_reply_said(const char *p, size_t n, struct cell_said *ret)
+{
+	struct message m;
+	int rc;
+
+	*ret = (struct cell_said){ .event = RUN_EVENT_MAX };
+	json_init(&ret->members);
+	rc = read_message(p, n, &m);
+	if (rc == 0 && !is_reply(m.type))
+		rc = -EPROTO;
+	if (rc < 0)
+		return rc;
+	json_str(&ret->members, "type", m.type);
+	json_text_put(m.content, &ret->members, "content");
+	ret->event = RUN_REPLY;
+	return ret->members.failed ? -ENOMEM : 0;
 }
 
 int cell_replied(const char *p, size_t n, struct cell_reply *ret)

@@ -12,6 +12,8 @@
  *   clear     wait                                        clear_output
  *   input     prompt password                             input_request
  *   comm      type content metadata buffers               comm_open, comm_msg, comm_close
+ *   code      code execution_count                        execute_input
+ *   reply     type content                                what ends a request, where somebody wants it whole
  *
  * Beside what is no JSON, what has not the form of Jupyter's protocol 5.3 is refused: a member that is missing or of
  * another type. Of a member that stands there twice the last one counts. But these are not worth a refusal, because a
@@ -55,6 +57,8 @@ struct cell_reply {
 
 /* The reply of an execute request, the last word about a cell. As above; ret->error is initialised in any case. */
 int cell_replied(const char *p, size_t n, struct cell_reply *ret);
+/* The reply of any request, as an event. */
+int cell_reply_said(const char *p, size_t n, struct cell_said *ret);
 
 /* --- cell_results.c --- */
 

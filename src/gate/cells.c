@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "gate/cell_messages.h"
-#include "gate/kernels.h"
+#include "gate/jup.h"
 
 #include "base/clock.h"
 #include "base/own.h"
@@ -212,9 +212,17 @@ static void finished(struct task *t)
 {
 	struct cell *c = cell_of(t);
 
+	struct kernel *k = c->k;
+
+	bool ready = k != NULL && k->a->state == ABOX_READY;
+
 	drop_parts(c);
 	drop_request(c);
+	if (ready)
+		jup_failed(k, c); /* before the next one begins */
 	leave(c);
+	if (ready)
+		jup_ended(k);
 }
 
 static void release(struct task *t)
@@ -257,10 +265,29 @@ static void keep_failure(struct cell *c, const struct json *members)
 	c->nfailure = n;
 }
 
-static void take_reply(struct cell *c, const char *p, size_t n)
+static void keep_reply(struct cell *c, uint64_t number, const char *p, size_t n)
+{
+	struct cell_said s;
+
+	if (cell_reply_said(p, n, &s) == 0)
+		c->replied = run_event(&c->t.run, number, s.event, s.members.buf, s.members.len);
+	else
+		run_nothing(&c->t.run, number);
+	json_done(&s.members);
+}
+
+static void take_reply(struct cell *c, uint64_t number, const char *p, size_t n)
 {
 	struct cell_reply r;
 
+	if ((c->t.flags & TASK_WHOLE) != 0)
+		keep_reply(c, number, p, n);
+	else
+		run_nothing(&c->t.run, number);
+	if ((c->t.flags & TASK_ASIDE) != 0) {
+		c->reply_ok = c->replied;
+		return;
+	}
 	if (cell_replied(p, n, &r) == 0) {
 		c->reply_ok = r.status == CELL_REPLY_OK;
 		c->reply_aborted = r.status == CELL_REPLY_ABORTED;
@@ -280,8 +307,10 @@ static void take_message(struct cell *c, uint64_t number, const char *p, size_t 
 		c->t.run.cut_other = c->t.run.cut_other || s.members.failed;
 		run_nothing(&c->t.run, number);
 	} else {
-		run_event(&c->t.run, number, s.event, s.members.buf, s.members.len);
+		(void)run_event(&c->t.run, number, s.event, s.members.buf, s.members.len);
 	}
+	if (c->t.run.ended && s.event != RUN_EVENT_MAX)
+		jup_late(c);
 	if (s.event == RUN_ERROR)
 		keep_failure(c, &s.members);
 	if (s.event == RUN_INPUT)
@@ -327,8 +356,7 @@ static void on_message(void *arg, uint64_t number, unsigned int flags, const uin
 		t->run.cut_other = t->run.cut_other || c->too_large;
 	}
 	if ((flags & FRAME_END) != 0) {
-		take_reply(c, text, len);
-		run_nothing(&t->run, number);
+		take_reply(c, number, text, len);
 	} else {
 		take_message(c, number, text, len);
 	}
@@ -337,6 +365,8 @@ static void on_message(void *arg, uint64_t number, unsigned int flags, const uin
 	c->too_large = false;
 	t->partly = false;
 	task_took(t, number, n);
+	if (!t->paused)
+		cell_flow(c);
 }
 
 static void on_output(void *arg, uint64_t number, unsigned int stream, const uint8_t *p, size_t n)
@@ -345,8 +375,14 @@ static void on_output(void *arg, uint64_t number, unsigned int stream, const uin
 	const struct buf *b = &c->t.run.out[stream - 1];
 	size_t before = buf_len(b);
 
+	uint64_t seq = c->t.run.seq;
+
 	drop_request(c);
 	task_on_output(&c->t, number, stream, p, n);
+	if (c->t.run.ended && c->t.run.seq > seq)
+		jup_late(c);
+	if (!c->t.paused)
+		cell_flow(c);
 	if (c->spill != NULL && !c->t.has_exit)
 		spill_output(c->spill, p, n, buf_len(b) - before);
 }
@@ -445,6 +481,7 @@ static struct cell *make(struct abox *a, struct kernel *k, const char *name, uns
 	c->k = k;
 	(void)snprintf(c->kernel, sizeof(c->kernel), "%s", name);
 	buf_init(&c->message, CELL_MESSAGE_MAX);
+	cell_flow_init(c);
 	return c;
 }
 
@@ -470,22 +507,30 @@ struct task *cell_load(struct abox *a, unsigned int kernel, const char *name, un
 	return &c->t;
 }
 
+static void put_execute(struct json *j, const struct cell_spec *spec)
+{
+	json_open(j, NULL, '{');
+	json_str(j, "type", "execute");
+	json_open(j, "content", '{');
+	json_bytes(j, "code", spec->code, spec->code_len);
+	json_bool(j, "silent", false);
+	json_bool(j, "store_history", true);
+	json_bool(j, "allow_stdin", spec->allow_stdin);
+	json_bool(j, "stop_on_error", true);
+	json_close(j, '}');
+	json_close(j, '}');
+}
+
 /* The request for the kernel. */
 static int put_request(struct cell *c, const struct cell_spec *spec)
 {
 	struct json j;
 
 	json_init(&j);
-	json_open(&j, NULL, '{');
-	json_str(&j, "type", "execute");
-	json_open(&j, "content", '{');
-	json_bytes(&j, "code", spec->code, spec->code_len);
-	json_bool(&j, "silent", false);
-	json_bool(&j, "store_history", true);
-	json_bool(&j, "allow_stdin", spec->allow_stdin);
-	json_bool(&j, "stop_on_error", true);
-	json_close(&j, '}');
-	json_close(&j, '}');
+	if (spec->request != NULL)
+		json_raw(&j, spec->request->buf, spec->request->len);
+	else
+		put_execute(&j, spec);
 	if (j.failed || c->t.a->queued_bytes + j.cap > BOX_QUEUED_BYTES) {
 		bool full = !j.failed;
 
@@ -499,6 +544,14 @@ static int put_request(struct cell *c, const struct cell_spec *spec)
 	return 0;
 }
 
+static int put_label(struct task *t, const char *label)
+{
+	if (label == NULL)
+		return 0;
+	t->label = strdup(label);
+	return t->label != NULL ? 0 : -ENOMEM;
+}
+
 struct cell *cell_new(struct kernel *k, const struct cell_spec *spec, const struct idem_key *key,
 		      int *ret_error)
 {
@@ -506,6 +559,8 @@ struct cell *cell_new(struct kernel *k, const struct cell_spec *spec, const stru
 	struct task *t = &c->t;
 
 	*ret_error = c != NULL ? put_request(c, spec) : -ENOMEM;
+	if (*ret_error == 0)
+		*ret_error = put_label(t, spec->label);
 	if (*ret_error == 0 && spec->spill) {
 		c->spill = spill_new(c);
 		t->flags |= TASK_SPILL;
@@ -548,9 +603,12 @@ int cell_send(struct cell *c)
 	char kernel[24];
 	const char *argv[] = { kernel, NULL };
 	struct job_spec job = { .kind = JOB_CELL,
-				.flags = JOB_STDIN | (c->spill == NULL ? JOB_KEEP : 0),
+				.flags = JOB_STDIN | (c->spill == NULL ? JOB_KEEP : 0) |
+					 (task_flows(&c->t) ? JOB_FLOW : 0),
 				.timeout_us = c->timeout_us,
-				.output_max = c->spill == NULL ? t->a->limits.v[LIMIT_OUTPUT] : 0,
+				.output_max = c->spill != NULL ? 0
+					      : task_flows(t)  ? cell_flow_ring(c)
+							       : t->a->limits.v[LIMIT_OUTPUT],
 				.cwd = "/",
 				.argv = argv,
 				.envp = envp };

@@ -59,7 +59,7 @@ static unsigned int queued(const struct abox *a)
 	return n;
 }
 
-static struct kernel *find_kernel(struct req *r, struct abox *a, const struct field_str *name)
+struct kernel *cell_kernel(struct req *r, struct abox *a, const struct field_str *name)
 {
 	struct kernel *k;
 
@@ -108,7 +108,7 @@ static void start(struct req *r, struct abox *a, const struct create *in,
 			    &spec.flags) < 0 ||
 	    own_query_u64(r, "outputs", 0, 1, &outputs) < 0)
 		return;
-	k = find_kernel(r, a, &in->kernel);
+	k = cell_kernel(r, a, &in->kernel);
 	if (k == NULL)
 		return;
 	if (outputs != 0)

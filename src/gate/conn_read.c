@@ -15,7 +15,10 @@
 #include <string.h>
 #include <sys/socket.h>
 
-enum { READ_HEAD = 2048 };
+enum {
+	READ_HEAD = 2048,
+	READ_RAW = 32768, /* many small messages: a turn is not to be long */
+};
 
 /* --- heads ------------------------------------------------------------------------------------ */
 
@@ -377,7 +380,7 @@ void conn_read_some(struct conn *c)
 		n = read_body(c);
 		break;
 	case CONN_RAW:
-		n = receive(c, c->g->scratch, GATE_SCRATCH);
+		n = receive(c, c->g->scratch, READ_RAW);
 		if (n > 0 && c->req != NULL && c->req->take_body != NULL)
 			(void)c->req->take_body(c->req, c->g->scratch, (size_t)n);
 		break;

@@ -89,7 +89,7 @@ void req_header(struct req *r, const char *name, const char *fmt, ...)
 	r->extra_len += n;
 }
 
-static const char *reason(int status)
+const char *req_reason(int status)
 {
 	static const struct {
 		int status;
@@ -149,7 +149,7 @@ void req_begin(struct req *r, int status, const char *type, int64_t length)
 	n = snprintf(head, sizeof(head),
 		     "HTTP/1.1 %d %s\r\nDate: %s\r\nX-Request-Id: %s\r\n"
 		     "X-Content-Type-Options: nosniff\r\n",
-		     status, reason(status), gate_date(r->g), r->id);
+		     status, req_reason(status), gate_date(r->g), r->id);
 	if (type != NULL)
 		n += snprintf(head + n, sizeof(head) - (size_t)n, "Content-Type: %s\r\n", type);
 	if (length >= 0 && status != 204)
@@ -200,15 +200,16 @@ int req_write(struct req *r, const void *p, size_t n)
 	return rc;
 }
 
-void req_upgrade(struct req *r, const char *accept)
+void req_upgrade(struct req *r, const char *accept, const char *protocol)
 {
 	struct conn *c = r->conn;
-	char head[256];
+	char head[320];
 	int n = snprintf(
 		head, sizeof(head),
 		"HTTP/1.1 101 Switching Protocols\r\nUpgrade: websocket\r\n"
-		"Connection: Upgrade\r\nSec-WebSocket-Accept: %s\r\nX-Request-Id: %s\r\n\r\n",
-		accept, r->id);
+		"Connection: Upgrade\r\nSec-WebSocket-Accept: %s\r\nX-Request-Id: %s\r\n%s%s%s\r\n",
+		accept, r->id, protocol != NULL ? "Sec-WebSocket-Protocol: " : "",
+		protocol != NULL ? protocol : "", protocol != NULL ? "\r\n" : "");
 
 	r->begun = true;
 	r->close = true;

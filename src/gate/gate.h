@@ -95,8 +95,9 @@ struct gate {
 	struct table abox_table;
 	struct abox *unsaved; /* whose records the keeper does not have yet */
 	unsigned int naboxes;
-	struct table tombs; /* boxes that have ended */
-	struct table idems; /* answers to be given again */
+	struct table kernel_table; /* by their UUIDs */
+	struct table tombs;        /* boxes that have ended */
+	struct table idems;        /* answers to be given again */
 	struct runs runs;
 	char node[5]; /* of ids */
 
@@ -119,6 +120,7 @@ struct gate {
 	uint64_t audit_failed_us; /* the audit file could not be written, last seen; 0: it can */
 	struct audit_refused audit_refused;
 
+	uint64_t started_ms; /* since 1970 */
 	uint64_t date_s;
 	char date[32];
 	uint64_t request_seed[2], next_request;

@@ -4,7 +4,9 @@
 #include "base/clock.h"
 #include "base/own.h"
 #include "gate/ci.h"
+#include "gate/jup.h"
 #include "gate/pool.h"
+#include "wire/json_text.h"
 #include "wire/msg.h"
 
 #include <signal.h>
@@ -47,6 +49,53 @@ struct kernel *kernel_named(const struct abox *a, const char *name, size_t n)
 	return k;
 }
 
+/* --- UUIDs ------------------------------------------------------------------------------------------ */
+
+/* The first 20 bits name the node, as the first 4 characters of other ids do. */
+static void make_uuid(const struct abox *a, const char *name, char uuid[KERNEL_UUID])
+{
+	static const char digits[] = "abcdefghijklmnopqrstuvwxyz234567";
+	uint8_t hash[SHA256_DIGEST_LENGTH];
+	char text[OWN_ID + KERNEL_NAME + 16];
+	uint32_t node = 0;
+	int n = snprintf(text, sizeof(text), "kernel %s %s", a->id, name);
+
+	(void)SHA256((const unsigned char *)text, (size_t)n, hash);
+	for (unsigned int i = 0; i < 4; i++) {
+		const char *at = strchr(digits, a->id[i]);
+
+		node = node << 5 | (uint32_t)(at != NULL && *at != '\0' ? at - digits : 0);
+	}
+	(void)snprintf(uuid, KERNEL_UUID,
+		       "%05x%01x%02x-%02x%02x-4%01x%02x-%x%01x%02x-%02x%02x%02x%02x%02x%02x", node,
+		       hash[0] & 15u, hash[1], hash[2], hash[3], hash[4] & 15u, hash[5],
+		       8u + (hash[6] & 3u), hash[6] >> 4, hash[7], hash[8], hash[9], hash[10],
+		       hash[11], hash[12], hash[13]);
+}
+
+static uint32_t uuid_hash(const char *uuid, size_t n)
+{
+	uint32_t h = 0;
+
+	for (size_t i = n < 6 ? 0 : n - 6; i < n; i++)
+		h = h * 31 + (unsigned char)uuid[i];
+	return h;
+}
+
+struct kernel *kernel_with_uuid(const struct gate *g, const struct tenant *t, const char *uuid,
+				size_t n)
+{
+	struct table_item *i = table_first(&g->kernel_table, uuid_hash(uuid, n));
+
+	for (; i != NULL; i = table_next(i)) {
+		struct kernel *k = (struct kernel *)((char *)i - offsetof(struct kernel, by_uuid));
+
+		if (k->a->tenant == t && strlen(k->uuid) == n && memcmp(k->uuid, uuid, n) == 0)
+			return k;
+	}
+	return NULL;
+}
+
 struct kernel *kernel_new(struct abox *a, const char *name)
 {
 	struct kernel *k, **at = &a->kernels;
@@ -60,6 +109,11 @@ struct kernel *kernel_new(struct abox *a, const char *name)
 	k = n < BOX_KERNELS_MAX ? calloc(1, sizeof(*k)) : NULL;
 	if (k == NULL)
 		return NULL;
+	make_uuid(a, name, k->uuid);
+	if (table_add(&a->g->kernel_table, &k->by_uuid, uuid_hash(k->uuid, KERNEL_UUID - 1)) < 0) {
+		free(k);
+		return NULL;
+	}
 	k->a = a;
 	k->number = number;
 	(void)snprintf(k->name, sizeof(k->name), "%s", name);
@@ -69,7 +123,10 @@ struct kernel *kernel_new(struct abox *a, const char *name)
 
 static void kernel_free(void *arg)
 {
-	free(arg);
+	struct kernel *k = arg;
+
+	free(k->info);
+	free(k);
 }
 
 static void kernel_drop(struct kernel *k)
@@ -79,6 +136,8 @@ static void kernel_drop(struct kernel *k)
 	while (*at != k)
 		at = &(*at)->next;
 	*at = k->next;
+	jup_drop(k);
+	table_remove(&k->a->g->kernel_table, &k->by_uuid);
 	timer_clear(&k->a->g->loop, &k->late);
 	gjob_drop(&k->job);
 	loop_defer(&k->a->g->loop, &k->deferred, kernel_free, k);
@@ -147,6 +206,9 @@ static void ended(struct kernel *k)
 	bool unwanted = k->unwanted, again = k->again;
 
 	timer_clear(&a->g->loop, &k->late);
+	if (k->jup != NULL && !unwanted && !k->shunned &&
+	    !k->failed) /* it died: its clients want another one */
+		again = jup_died(k);
 	k->state = KERNEL_NONE;
 	k->job_id = 0;
 	k->again = k->shunned = false;
@@ -173,8 +235,11 @@ static void not_begun(struct kernel *k)
 	} else {
 		(void)snprintf(why, sizeof(why), "the kernel could not be started: %.100s",
 			       k->nsaid > 0 ? k->said : "it ended without a word");
+		jup_abort(k);
 		cancel_queue(k, why);
 		k->again = false;
+		k->failed = true;
+		jup_state(k, "dead");
 	}
 	ended(k);
 }
@@ -248,18 +313,56 @@ static void on_output(void *arg, uint64_t number, unsigned int stream, const uin
 	gjob_ack(&k->job, number);
 }
 
+/* For clients that ask while it is busy: as the reply to kernel_info. */
+static void keep_info(struct kernel *k, const char *p, size_t n)
+{
+	static const struct {
+		const char *from, *to;
+	} rows[] = { { "implementation", "implementation" },
+		     { "ipython", "implementation_version" },
+		     { "language_info", "language_info" },
+		     { "banner", "banner" } };
+	struct json_text said;
+	struct json j;
+
+	free(k->info);
+	k->info = NULL;
+	if (n > KERNEL_INFO_MAX || json_text_read(p, n, &said) < 0)
+		return;
+	json_init(&j);
+	json_open(&j, NULL, '{');
+	json_str(&j, "status", "ok");
+	json_str(&j, "protocol_version", "5.3");
+	for (unsigned int i = 0; i < ARRAY_LEN(rows); i++) {
+		struct json_member m = { .key = rows[i].from };
+
+		json_text_find(said, &m, 1);
+		json_text_put(m.value, &j, rows[i].to);
+	}
+	json_open(&j, "help_links", '[');
+	json_close(&j, ']');
+	json_close(&j, '}');
+	json_raw(&j, "", 1);
+	if (!j.failed)
+		k->info = strdup(j.buf);
+	json_done(&j);
+}
+
 /* What it is: from now on it takes cells. */
 static void on_message(void *arg, uint64_t number, unsigned int flags, const uint8_t *p, size_t n)
 {
 	struct kernel *k = arg;
+	bool starting = k->state == KERNEL_STARTING;
 
-	(void)p;
-	(void)n;
-	gjob_ack(&k->job, number);
-	if ((flags & FRAME_MORE) != 0 || k->state != KERNEL_STARTING)
+	if ((flags & FRAME_MORE) == 0 && (starting || k->info == NULL))
+		keep_info(k, (const char *)p, n);
+	if (k->info == NULL) /* else init keeps it: the next gate wants to hear it, too */
+		gjob_ack(&k->job, number);
+	if ((flags & FRAME_MORE) != 0 || !starting)
 		return;
 	timer_clear(&k->a->g->loop, &k->late);
 	k->state = KERNEL_IDLE;
+	jup_state(k, "idle");
 	kernel_turn(k);
 	abox_changed(k->a);
 }
@@ -309,6 +412,8 @@ static void start(struct kernel *k)
 	int r = 0;
 
 	k->state = KERNEL_STARTING;
+	k->failed = false;
+	jup_state(k, "starting");
 	k->nsaid = 0;
 	k->said[0] = '\0';
 	k->adopted = false;
@@ -357,8 +462,10 @@ void kernel_turn(struct kernel *k)
 		k->nqueued--;
 		k->running = c;
 		k->state = KERNEL_BUSY;
-		c->restarted = k->death;
-		k->death = DEATH_NONE;
+		if ((c->t.flags & TASK_ASIDE) == 0) { /* a question tells nobody */
+			c->restarted = k->death;
+			k->death = DEATH_NONE;
+		}
 		if (cell_send(c) < 0)
 			task_finish(&c->t, TASK_CRASHED);
 	}
@@ -377,6 +484,7 @@ void kernel_end(struct kernel *k, bool again)
 {
 	k->again = again;
 	k->unwanted = !again;
+	jup_abort(k);
 	cancel_queue(k, again ? "the kernel was restarted" : "the kernel was ended");
 	if (k->state == KERNEL_NONE) {
 		ended(k);

@@ -17,6 +17,8 @@ enum {
 	KERNEL_QUEUE_MAX = 64,                       /* cells that wait */
 	CELL_MESSAGE_MAX = 16 * 1024 * 1024 + 65536, /* of one message of a kernel */
 	KERNEL_SAID = 160,
+	KERNEL_UUID = 37, /* with its NUL */
+	KERNEL_INFO_MAX = 16 * 1024,
 };
 
 /* KERNEL_DYING: its process is about to be gone. */
@@ -34,6 +36,7 @@ enum kernel_death {
 };
 
 struct cell;
+struct jup;
 
 /* Somebody waits until its process is gone. */
 struct kernel_waiter {
@@ -47,6 +50,8 @@ struct kernel {
 	struct abox *a;
 	struct kernel *next;
 	char name[KERNEL_NAME];
+	char uuid[KERNEL_UUID]; /* the same for the same box and name */
+	struct table_item by_uuid;
 	uint8_t number; /* in records: 1 and up */
 	enum kernel_state state;
 	enum kernel_death death;
@@ -64,7 +69,10 @@ struct kernel {
 	int64_t count; /* execution_count of the last cell; 0: none */
 	char said[KERNEL_SAID];
 	size_t nsaid;
-	bool gone; /* its process; its cell waits to be told why */
+	bool gone;       /* its process; its cell waits to be told why */
+	bool failed;     /* it could not be started */
+	char *info;      /* what it said that it is: JSON, or NULL */
+	struct jup *jup; /* NULL: nobody of Jupyter's dialect knows it */
 	struct kernel_waiter *waiters;
 	struct timer late;
 	struct deferred deferred;
@@ -83,6 +91,8 @@ struct cell {
 	bool too_large;     /* that one is */
 	unsigned int asked; /* how many input() wait */
 	bool reply_ok, reply_interrupted, reply_aborted;
+	bool replied;  /* its log has the reply */
+	bool stops;    /* its failure ends what waits behind it */
 	int64_t count; /* 0: none */
 	char *failure; /* members name, value, traceback; NULL: none */
 	size_t nfailure;
@@ -94,6 +104,9 @@ struct cell {
 struct cell_spec {
 	const char *code;
 	size_t code_len;
+	const struct json
+		*request;    /* for the kernel, instead of code; as kernel/README.md has it */
+	const char *label;   /* of at most TASK_LABEL - 1 bytes; NULL: none */
 	uint64_t timeout_us; /* 0: until the box ends */
 	bool allow_stdin, spill;
 	unsigned int flags;
@@ -107,6 +120,9 @@ extern const struct task_kind cell_kind;
 struct kernel *kernel_named(const struct abox *a, const char *name, size_t n);
 /* Make the record of one; its process comes with its first cell. NULL: no memory, or too many. */
 struct kernel *kernel_new(struct abox *a, const char *name);
+/* One of a tenant's that has this UUID; NULL: there is none. */
+struct kernel *kernel_with_uuid(const struct gate *g, const struct tenant *t, const char *uuid,
+				size_t n);
 /* Whether a text may be the name of one. */
 bool kernel_name_ok(const char *name, size_t n);
 /* Let it do what there is to do: start, or run the next cell. */
@@ -133,6 +149,21 @@ void cell_cancel(struct cell *c, const char *why);
 void cell_interrupt(struct cell *c, uint64_t grace_us);
 /* What input() returns; end: there is nothing. 0 or -errno. */
 int cell_answer(struct cell *c, const char *p, size_t n, bool end);
+
+/* --- cells_calls.c --- */
+
+/* The kernel of this name, made where there is none, if it takes one more cell. NULL: answered. */
+struct kernel *cell_kernel(struct req *r, struct abox *a, const struct field_str *name);
+
+/* --- cell_flow.c --- */
+
+void cell_flow_init(struct cell *c);
+/* How many bytes init may keep of it. */
+uint64_t cell_flow_ring(const struct cell *c);
+/* Something was said, read, or somebody has left: let go, pause, go on. */
+void cell_flow(struct cell *c);
+/* It was paused, and goes on. */
+void cell_resume(struct cell *c);
 
 /* --- cell_spill.c --- */
 

@@ -329,6 +329,7 @@ static int start(struct gate *g, uint32_t uid, uint32_t gid, struct err *e)
 	if (r < 0)
 		return err_set(e, ERR_SYS, -r, "make the event loop");
 	own_node(g);
+	g->started_ms = own_now_ms();
 	g->loop.each_turn = each_turn;
 	g->loop.arg = g;
 	if (start_tls(g, GATE_CERT_FD, GATE_KEY_FD, e) < 0 || auth_start(g, e) < 0 ||

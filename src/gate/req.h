@@ -25,7 +25,7 @@ struct tenant;
 enum body_mode { BODY_NONE, BODY_WHOLE, BODY_STREAM };
 
 /* How a refusal looks: each dialect has its own. */
-enum shape { SHAPE_OWN, SHAPE_DETAIL, SHAPE_MAX };
+enum shape { SHAPE_OWN, SHAPE_DETAIL, SHAPE_REASON, SHAPE_MAX };
 
 enum route_flags {
 	ROUTE_OPEN = 1u << 0,       /* needs neither token nor a matching Host */
@@ -34,6 +34,10 @@ enum route_flags {
 	ROUTE_IDEMPOTENT = 1u << 4, /* looks at Idempotency-Key */
 	ROUTE_RUN = 1u << 5, /* a run, which is answered with events or at once (202) if asked to */
 	ROUTE_WS = 1u << 3,  /* a WebSocket: anything but an upgrade is refused; ?token= is taken */
+	ROUTE_IN_BOX =
+		1u
+		<< 7, /* of a dialect: {box_id} is the first parameter, and the rest is about that box */
+	ROUTE_TOKEN = 1u << 6, /* ?token= is taken here, too */
 };
 
 struct route {
@@ -132,10 +136,13 @@ void req_refuse(struct req *r, int status, const char *code, const char *field, 
 
 /* Switch to the WebSocket protocol: from here on take_body() gets every byte that comes, and must take it; req_write()
  * sends bytes as they are. req_end() closes. */
-void req_upgrade(struct req *r, const char *accept);
+void req_upgrade(struct req *r, const char *accept, const char *protocol);
 
 /* Room for more of the body. */
 void req_body_more(struct req *r);
+
+/* What a status is called. */
+const char *req_reason(int status);
 
 /* The text of a header, or an empty slice. */
 struct http_slice req_get(const struct req *r, const char *name);

@@ -5,6 +5,7 @@
  */
 #include "base/own.h"
 #include "gate/boxes.h"
+#include "gate/jup.h"
 #include "gate/meta.h"
 
 #include <stdarg.h>
@@ -47,6 +48,9 @@ void req_refuse(struct req *r, int status, const char *code, const char *field, 
 	json_open(&j, NULL, '{');
 	if (r->route != NULL && r->route->shape == SHAPE_DETAIL) {
 		json_str(&j, "detail", text);
+	} else if (r->route != NULL && r->route->shape == SHAPE_REASON) {
+		json_str(&j, "reason", req_reason(status));
+		json_str(&j, "message", text);
 	} else {
 		json_open(&j, "error", '{');
 		json_str(&j, "code", code);

@@ -9,7 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { FIRST_MARKS = 8, FULL_US = 100000 };
+enum { FIRST_MARKS = 8, FULL_US = 100000, OTHER_CROWD = RUN_OTHER_MAX / 4 };
 
 static const char *const names[] = {
 #define EVENT(id, name) name,
@@ -35,6 +35,13 @@ void run_init(struct run *run, struct loop *loop, struct runs *all, struct run_s
 	buf_init(&run->out[0], max);
 	buf_init(&run->out[1], max);
 	buf_init(&run->other, RUN_OTHER_MAX + RUN_END_MAX);
+}
+
+static enum run_source source_of(unsigned int event)
+{
+	return event == RUN_STDOUT   ? RUN_OF_STDOUT
+	       : event == RUN_STDERR ? RUN_OF_STDERR
+				     : RUN_OF_OTHER;
 }
 
 /* --- what it holds ------------------------------------------------------------------------------ */
@@ -195,21 +202,28 @@ void run_nothing(struct run *run, uint64_t frame)
 	take_frame(run, frame);
 }
 
-void run_event(struct run *run, uint64_t frame, enum run_event e, const char *members, size_t n)
+/* The last words are said, unless they are long. */
+static bool is_last_word(enum run_event e, size_t n)
+{
+	return e == RUN_END || (e == RUN_REPLY && n <= RUN_END_MAX / 2);
+}
+
+bool run_event(struct run *run, uint64_t frame, enum run_event e, const char *members, size_t n)
 {
 	size_t at = buf_len(&run->other);
-	bool fits =
-		e == RUN_END || (n <= RUN_OTHER_MAX - (at < RUN_OTHER_MAX ? at : RUN_OTHER_MAX) &&
-				 has_room(run, n));
+	bool fits = is_last_word(e, n) ||
+		    (n <= RUN_OTHER_MAX - (at < RUN_OTHER_MAX ? at : RUN_OTHER_MAX) &&
+		     has_room(run, n));
 
 	if (n > 0 && (!fits || buf_put(&run->other, members, n) < 0)) {
 		take_frame(run, frame);
 		run->seq++; /* a gap, then */
 		run->cut_other = true;
 		run_tell(run);
-		return;
+		return false;
 	}
 	put_mark(run, frame, e, at, n);
+	return true;
 }
 
 void run_end(struct run *run, uint64_t frame)
@@ -232,7 +246,7 @@ void run_end(struct run *run, uint64_t frame)
 	run_answer(run, &j, 0);
 	/* Without its braces, as other events have it. */
 	if (!j.failed && j.len > 2)
-		run_event(run, frame, RUN_END, j.buf + 1, j.len - 2);
+		(void)run_event(run, frame, RUN_END, j.buf + 1, j.len - 2);
 	json_done(&j);
 	run->ended = true;
 	run_tell(run);
@@ -269,6 +283,48 @@ void run_forget(struct run *run)
 	count(run);
 }
 
+/* Where the first mark of a source that stays begins; n: none does. */
+static size_t first_of(const struct run *run, size_t from, unsigned int source, size_t n)
+{
+	for (size_t i = from; i < run->nmarks; i++)
+		if (source_of(run->marks[i].event) == source)
+			return run->marks[i].at;
+	return n;
+}
+
+void run_trim(struct run *run, uint64_t last)
+{
+	size_t keep = run->first, drop[RUN_SOURCES];
+
+	for (const struct run_reader *rd = run->readers; rd != NULL; rd = rd->next)
+		if (rd->inside)
+			return;
+	while (keep < run->nmarks && run->marks[keep].seq <= last)
+		keep++;
+	if (keep == run->first)
+		return;
+	drop[RUN_OF_STDOUT] = first_of(run, keep, RUN_OF_STDOUT, run->taken[0]);
+	drop[RUN_OF_STDERR] = first_of(run, keep, RUN_OF_STDERR, run->taken[1]);
+	drop[RUN_OF_OTHER] = first_of(run, keep, RUN_OF_OTHER, buf_len(&run->other));
+	for (size_t i = keep; i < run->nmarks; i++)
+		run->marks[i].at -= drop[source_of(run->marks[i].event)];
+	for (unsigned int i = 0; i < 2; i++) {
+		run->taken[i] -= drop[i];
+		run->trimmed[i] = run->trimmed[i] || drop[i] > 0;
+		buf_take(&run->out[i], drop[i]);
+	}
+	buf_take(&run->other, drop[RUN_OF_OTHER]);
+	run->first = keep;
+	count(run);
+}
+
+bool run_is_crowded(const struct run *run)
+{
+	return buf_len(&run->out[0]) > run->out[0].max / 2 ||
+	       buf_len(&run->out[1]) > run->out[1].max / 2 || buf_len(&run->other) > OTHER_CROWD ||
+	       run->nmarks - run->first > RUN_MARKS_MAX / 2;
+}
+
 /* --- answers ---------------------------------------------------------------------------------------- */
 
 void run_put_value(const struct run *run, struct json *j, const char *p, size_t n)
@@ -296,9 +352,8 @@ static void put_bytes(struct json *j, bool base64, const void *p, size_t n)
 
 const char *run_mark_bytes(const struct run *run, const struct run_mark *m)
 {
-	const struct buf *b = m->event == RUN_STDOUT   ? &run->out[0]
-			      : m->event == RUN_STDERR ? &run->out[1]
-						       : &run->other;
+	enum run_source of = source_of(m->event);
+	const struct buf *b = of == RUN_OF_OTHER ? &run->other : &run->out[of];
 
 	return m->n > 0 ? buf_head(b) + m->at : "";
 }
@@ -333,8 +388,8 @@ void run_answer(const struct run *run, struct json *j, unsigned int parts)
 			run->ops->put_output(run->arg, j, parts);
 	}
 	json_open(j, "truncated", '{');
-	json_bool(j, "stdout", run->cut[0]);
-	json_bool(j, "stderr", run->cut[1]);
+	json_bool(j, "stdout", run->cut[0] || run->trimmed[0]);
+	json_bool(j, "stderr", run->cut[1] || run->trimmed[1]);
 	if (run->ops->put_output != NULL)
 		json_bool(j, "results", run->cut_other);
 	json_close(j, '}');
@@ -402,6 +457,21 @@ void run_detach(struct run_reader *rd)
 		run->ops->alone(run->arg);
 }
 
+void run_outside(struct run_reader *rd)
+{
+	if (!rd->inside)
+		return;
+	rd->inside = false;
+	if (rd->run != NULL)
+		run_tell(rd->run);
+}
+
+void run_leave(struct run_reader *rd)
+{
+	run_outside(rd);
+	run_detach(rd);
+}
+
 /* The first mark behind a number. */
 static const struct run_mark *find(const struct run *run, uint64_t after)
 {
@@ -448,6 +518,14 @@ static void put_gap(struct json *j, const struct run *run, uint64_t from, uint64
 	json_close(j, '}');
 }
 
+uint64_t run_last(const struct run *run, enum run_event e)
+{
+	for (size_t i = run->nmarks; i > run->first; i--)
+		if (run->marks[i - 1].event == (uint8_t)e)
+			return run->marks[i - 1].seq - 1;
+	return run->seq;
+}
+
 bool run_next(const struct run_reader *rd, struct run_told *ret)
 {
 	const struct run *run = rd->run;
@@ -460,6 +538,26 @@ bool run_next(const struct run_reader *rd, struct run_told *ret)
 		*ret = (struct run_told){ RUN_GAP, next - 1 };
 	else
 		*ret = (struct run_told){ (enum run_event)m->event, m->seq };
+	return true;
+}
+
+size_t run_next_bytes(const struct run_reader *rd)
+{
+	const struct run_mark *m = find(rd->run, rd->after);
+
+	return m != NULL && rd->after < rd->run->seq ? m->n : 0;
+}
+
+bool run_take(struct run_reader *rd, struct run_told *ret, const char **p, size_t *n)
+{
+	const struct run *run = rd->run;
+	const struct run_mark *m = find(run, rd->after);
+
+	if (!run_next(rd, ret))
+		return false;
+	*n = ret->event != RUN_GAP ? m->n : 0;
+	*p = *n > 0 ? run_mark_bytes(run, m) : "";
+	rd->after = ret->seq;
 	return true;
 }
 

@@ -92,7 +92,8 @@ struct run {
 	size_t taken[2]; /* bytes that events cover */
 	size_t counted;  /* towards `all` and `share` */
 	bool base64;
-	bool cut[2]; /* something of it is missing */
+	bool cut[2];     /* something of it is missing */
+	bool trimmed[2]; /* something of it was heard, and let go */
 	bool cut_other;
 	bool ended;
 	bool lost;                       /* there was an end, and nobody knows it */
@@ -114,6 +115,7 @@ struct run_reader {
 	struct run_reader *prev, *next;
 	uint64_t after; /* the last event that it has */
 	bool news;
+	bool inside; /* it tells from the log, where it lies: nothing is let go meanwhile */
 	void (*more)(struct run_reader *rd); /* there is something to read, or the run has ended */
 };
 
@@ -135,8 +137,8 @@ void run_done(struct run *run, void (*fn)(void *arg), void *arg);
 void run_output(struct run *run, uint64_t frame, unsigned int stream, const void *p, size_t n);
 /* A frame of which nobody is told anything. */
 void run_nothing(struct run *run, uint64_t frame);
-/* Another event: members of a JSON object, without its braces. */
-void run_event(struct run *run, uint64_t frame, enum run_event e, const char *members, size_t n);
+/* Another event: members of a JSON object, without its braces. false: there was no room, and it is a gap. */
+bool run_event(struct run *run, uint64_t frame, enum run_event e, const char *members, size_t n);
 /* The last event, but for what comes late: that is part of the answer, too. */
 void run_end(struct run *run, uint64_t frame);
 /* It has ended, nobody knows how, and nothing more will come: whoever follows it is sent away. */
@@ -145,6 +147,11 @@ void run_lose(struct run *run);
 void run_tell(struct run *run);
 /* Drop all that it printed and all events but the last: its answer then has no output. */
 void run_forget(struct run *run);
+
+/* Let go of events up to this one. */
+void run_trim(struct run *run, uint64_t last);
+/* Whether it holds so much that soon something would have to be cut. */
+bool run_is_crowded(const struct run *run);
 
 /* Bytes held. */
 size_t run_bytes(const struct run *run);
@@ -169,8 +176,19 @@ void run_answer(const struct run *run, struct json *j, unsigned int parts);
 void run_attach(struct run *run, struct run_reader *rd, uint64_t after,
 		void (*more)(struct run_reader *rd));
 void run_detach(struct run_reader *rd);
+/* It does not tell from the log any more: what waited for that can be let go. */
+void run_outside(struct run_reader *rd);
+/* Both. */
+void run_leave(struct run_reader *rd);
+/* How many bytes the next event has; 0: there is none, or a gap. */
+size_t run_next_bytes(const struct run_reader *rd);
+/* The next event where it lies: the bytes of its stream, or members of an object; of a gap there are none. */
+bool run_take(struct run_reader *rd, struct run_told *ret, const char **p, size_t *n);
 /* The next event as a JSON object behind what is in j. false: there is none for now. If j failed the place stays. */
 bool run_read(struct run_reader *rd, struct json *j, struct run_told *ret);
+
+/* The number before that of the last event of a kind that is held; if there is none, that of the last one of all. */
+uint64_t run_last(const struct run *run, enum run_event e);
 
 /* What run_read() would read next. */
 bool run_next(const struct run_reader *rd, struct run_told *ret);
@@ -179,7 +197,7 @@ bool run_next(const struct run_reader *rd, struct run_told *ret);
 
 enum { RUN_TURN = 128 * 1024 }; /* so many bytes are told in one turn, then others are heard */
 
-enum run_source { RUN_OF_STDOUT, RUN_OF_STDERR, RUN_OF_OTHER };
+enum run_source { RUN_OF_STDOUT, RUN_OF_STDERR, RUN_OF_OTHER, RUN_SOURCES };
 
 /* What of the log is missing in a text, and where. */
 struct run_hole {

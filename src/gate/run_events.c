@@ -35,7 +35,7 @@ static void sse_end(struct sse *s)
 	timer_clear(&s->g->loop, &s->comment);
 	timer_clear(&s->g->loop, &s->again);
 	run_pieces_done(&s->pieces);
-	run_detach(&s->rd);
+	run_leave(&s->rd);
 	loop_defer(&s->g->loop, &s->deferred, sse_free, s);
 }
 
@@ -89,6 +89,10 @@ static void collect(struct sse *s, struct json *j)
 		json_raw(j, "\n\n", 2);
 		run_pieces_done(&s->pieces);
 	}
+	if (s->telling)
+		s->rd.inside = true;
+	else
+		run_outside(&s->rd);
 }
 
 static bool has_all(const struct sse *s)

@@ -30,7 +30,7 @@ static void waiting_end(struct waiting *w)
 	timer_clear(&w->g->loop, &w->over);
 	timer_clear(&w->g->loop, &w->again);
 	run_pieces_done(&w->pieces);
-	run_detach(&w->rd);
+	run_leave(&w->rd);
 	loop_defer(&w->g->loop, &w->deferred, waiting_free, w);
 }
 
@@ -107,6 +107,7 @@ static void begin_long(struct waiting *w, int status)
 	told(run, &w->pieces.j);
 	timer_clear(&w->g->loop, &w->over);
 	w->rd.more = on_nothing;
+	w->rd.inside = true;
 	r->work = w;
 	r->gone = on_lost;
 	r->drained = on_drained;

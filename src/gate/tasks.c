@@ -37,6 +37,7 @@ static void task_free(void *arg)
 	struct task *t = arg;
 
 	buf_done(&t->input);
+	free(t->label);
 	t->kind->free(t);
 }
 
@@ -70,6 +71,8 @@ void task_release(struct task *t)
 	timer_clear(&t->g->loop, &t->grace);
 	timer_clear(&t->g->loop, &t->late);
 	keeper_forget(&t->g->keeper, t);
+	if (t->paused)
+		gjob_pause(&t->job, false);
 	gjob_drop(&t->job);
 	if (t->kind->release != NULL)
 		t->kind->release(t);
@@ -129,6 +132,19 @@ static size_t ended_bytes(const struct abox *a)
 	return sum;
 }
 
+/* A question was answered to whoever was there: nobody comes for it later. */
+static void drop_aside(struct abox *a)
+{
+	for (struct task *t = a->tasks, *next; t != NULL; t = next) {
+		next = t->next;
+		if ((t->flags & (TASK_ASIDE | TASK_TALKS)) != TASK_ASIDE || !t->run.ended ||
+		    t->run.readers != NULL)
+			continue;
+		let_go(t);
+		task_release(t);
+	}
+}
+
 static void settle_ended(struct abox *a)
 {
 	uint64_t max = config_u64(&a->g->config, CONF_BOX_LOG_BYTES);
@@ -148,6 +164,7 @@ static void settle(struct abox *a)
 	if (a == NULL || a->state != ABOX_READY)
 		return;
 	settle_held(a);
+	drop_aside(a);
 	settle_ended(a);
 	abox_changed(a);
 }
@@ -284,6 +301,17 @@ static void tell_audit(const struct task *t)
 		      t->a->id, NULL);
 }
 
+static void count_end(const struct task *t)
+{
+	enum task_status s = t->status;
+
+	metrics_completed(&t->g->metrics, t->kind->operation,
+			  s == TASK_TIMEOUT                          ? OUTCOME_TIMED_OUT
+			  : s == TASK_CRASHED || s == TASK_CANCELLED ? OUTCOME_ERROR
+								     : OUTCOME_OK,
+			  t->g->loop.now_us - t->run.began_us);
+}
+
 void task_finish(struct task *t, enum task_status status)
 {
 	struct abox *a = t->a;
@@ -299,11 +327,8 @@ void task_finish(struct task *t, enum task_status status)
 	a->running--;
 	a->ended++;
 	tell_audit(t);
-	metrics_completed(&t->g->metrics, t->kind->operation,
-			  status == TASK_TIMEOUT                               ? OUTCOME_TIMED_OUT
-			  : status == TASK_CRASHED || status == TASK_CANCELLED ? OUTCOME_ERROR
-									       : OUTCOME_OK,
-			  t->g->loop.now_us - t->run.began_us);
+	if ((t->flags & TASK_ASIDE) == 0)
+		count_end(t);
 	if (t->kind->finished != NULL)
 		t->kind->finished(t);
 	if (a->state == ABOX_READY) {
@@ -337,11 +362,13 @@ static void on_figures(void *arg, struct chan_msg *m, const struct err *e)
 
 void task_note_missing(struct task *t, uint64_t number)
 {
+	bool *missing = task_flows(t) ? t->run.trimmed : t->run.cut;
+
 	if (number > t->run.frame + 1)
-		t->run.cut[0] = t->run.cut[1] = true;
+		missing[0] = missing[1] = true;
 }
 
-static size_t window(const struct task *t)
+size_t task_window(const struct task *t)
 {
 	const uint64_t *limit = t->a->limits.v;
 	uint64_t most = 2 * limit[LIMIT_OUTPUT] + RUN_OTHER_MAX;
@@ -405,22 +432,22 @@ void task_took(struct task *t, uint64_t number, size_t n)
 	if (t->has_exit) { /* late: it goes with the end, or behind it */
 		if (!t->held)
 			gjob_ack(&t->job, number);
-		else if (t->a != NULL && t->total - t->acked_total > window(t))
+		else if (t->a != NULL && t->total - t->acked_total > task_window(t))
 			let_go(t);
 		return;
 	}
 	if (t->a == NULL)
 		return;
-	if (may_cut(t) && t->total - last >= window(t) / TASK_POINTS)
+	if (may_cut(t) && t->total - last >= task_window(t) / TASK_POINTS)
 		add_point(t, number);
-	if (t->held_back || t->total - t->acked_total <= window(t))
+	if (t->held_back || t->total - t->acked_total <= task_window(t))
 		return;
-	p = find_point(t, window(t) / 2);
+	p = find_point(t, task_window(t) / 2);
 	if (p == NULL)
 		p = find_point(t, 0);
 	if (p != NULL)
 		acknowledge(t, *p);
-	else if (!t->partly && t->total - t->acked_total > window(t) / 4 * 5)
+	else if (!t->partly && t->total - t->acked_total > task_window(t) / 4 * 5)
 		acknowledge(t, (struct task_point){ number, t->run.seq, t->total });
 }
 
@@ -571,7 +598,7 @@ void task_begin(struct task *t)
 	own_time(&j, "started_at", t->started_ms);
 	json_close(&j, '}');
 	if (!j.failed)
-		run_event(&t->run, 1, RUN_START, j.buf + 1, j.len - 2);
+		(void)run_event(&t->run, 1, RUN_START, j.buf + 1, j.len - 2);
 	json_done(&j);
 }
 
@@ -636,7 +663,22 @@ void tasks_save(const struct abox *a, struct msg_out *m, enum record_room room)
 			msg_put_u64(m, t->acked_frame);
 			msg_put_u64(m, t->acked_seq);
 		}
+		if ((t->flags & TASK_WHOLE) != 0)
+			msg_put_str(m, t->label != NULL && room != ROOM_FOR_LITTLE ? t->label : "");
 	}
+}
+
+static int load_label(struct task *t, struct msg_in *in)
+{
+	char label[TASK_LABEL];
+
+	if ((t->flags & TASK_WHOLE) == 0)
+		return 0;
+	(void)msg_get_str(in, label, sizeof(label));
+	if (in->failed)
+		return -EPROTO;
+	t->label = label[0] != '\0' ? strdup(label) : NULL;
+	return 0;
 }
 
 int tasks_load(struct abox *a, struct msg_in *in)
@@ -672,6 +714,8 @@ int tasks_load(struct abox *a, struct msg_in *in)
 		if (started_ms != 0 && now_ms > started_ms)
 			t->run.began_us -= (now_ms - started_ms) * 1000;
 		t->flags &= ~(unsigned int)(TASK_OVER | TASK_ACKED);
+		if (load_label(t, in) < 0)
+			return -EPROTO;
 		t->run.known_frame = t->acked_frame = acked_frame;
 		t->run.known_seq = t->acked_seq = acked_seq;
 		if (t->status == TASK_QUEUED)

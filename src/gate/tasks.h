@@ -40,9 +40,12 @@ enum task_flags {
 	TASK_OVER = 1u << 10,    /* in records: it has ended */
 	TASK_ACKED = 1u << 11,   /* in records: something of it was acknowledged */
 	TASK_SPILL = 1u << 12,   /* of a cell: its ring is small, see cell_spill.c */
+	TASK_WHOLE = 1u << 13,   /* of a cell: its reply is an event, as it came */
+	TASK_ASIDE = 1u << 14,   /* of a cell: no code, but a question; no list has it */
+	TASK_TALKS = 1u << 15,   /* of such a one: more may be said for it behind its end */
 };
 
-enum { TASK_ERROR_TEXT = 160, TASK_SUMMARY = 160, TASK_POINTS = 16 };
+enum { TASK_ERROR_TEXT = 160, TASK_SUMMARY = 160, TASK_POINTS = 16, TASK_LABEL = 1024 };
 
 struct task;
 
@@ -97,6 +100,7 @@ struct task {
 	} points[TASK_POINTS];
 	unsigned int npoints;
 	bool held_back; /* it spills faster than its file is written */
+	bool paused;    /* it flows faster than its readers read */
 	bool partly;    /* a message has begun and is not whole: no time to acknowledge anything */
 	uint64_t acked_frame, acked_seq; /* what was acknowledged while it ran */
 	struct buf input;
@@ -105,8 +109,18 @@ struct task {
 	struct idem_key idem;        /* cut short, see task_key() */
 	char error[TASK_ERROR_TEXT]; /* ours */
 	char summary[TASK_SUMMARY];  /* what it is, for lists */
+	char *label;    /* what a dialect has to know of it; the next gate is told. NULL: nothing */
+	uint64_t heard; /* of a dialect's: the last event that any of its clients was sent */
+	bool answered;  /* and who asked has its end */
+	bool awaited;   /* of one that was taken over: its clients had time to come back */
 	struct timer grace, late;
 };
+
+/* Whether its output is told as it comes, however much it is: see cell_flow.c. */
+static inline bool task_flows(const struct task *t)
+{
+	return (t->flags & (TASK_WHOLE | TASK_ASIDE)) == TASK_WHOLE;
+}
 
 /* Into the list of its box; t is zeroed memory of the caller's, and freed by its kind. */
 void task_init(struct task *t, const struct task_kind *kind, struct abox *a, unsigned int flags);
@@ -127,6 +141,8 @@ void task_on_ended(void *arg, const struct job_exit *x, uint64_t number);
 void task_on_failed(void *arg, int error, const char *why);
 /* A frame of n bytes was taken in: acknowledge what is enough. */
 void task_took(struct task *t, uint64_t number, size_t n);
+/* How many bytes init may be left with. */
+size_t task_window(const struct task *t);
 /* Frames that the last gate acknowledged were in its memory. */
 void task_note_missing(struct task *t, uint64_t number);
 /* A client of it has left before its end. */

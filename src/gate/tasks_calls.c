@@ -145,7 +145,7 @@ void task_list(struct req *r, const struct task_kind *kind, const char *key)
 	json_open(&j, NULL, '{');
 	json_open(&j, key, '[');
 	for (struct task *t = a->tasks; t != NULL; t = t->next) {
-		if (t->kind != kind)
+		if (t->kind != kind || (t->flags & TASK_ASIDE) != 0)
 			continue;
 		json_open(&j, NULL, '{');
 		task_put(t, &j);

@@ -24,6 +24,9 @@ struct ws {
 	bool answered; /* something came since the last ping */
 	bool busy;     /* wslay is on the stack */
 	bool closing, over;
+	uint16_t code; /* of a close that comes behind what was said before it; 0: none */
+	char why[124];
+	uint64_t written, sent; /* when it ended */
 	struct deferred deferred;
 };
 
@@ -33,6 +36,14 @@ static void ws_free(void *arg)
 
 	wslay_event_context_free(w->ctx);
 	free(w);
+}
+
+/* The connection is not ours any more. */
+static void note_end(struct ws *w)
+{
+	w->written = ws_written(w);
+	w->sent = ws_sent(w);
+	w->r = NULL;
 }
 
 /* The connection is gone, or is to go. */
@@ -45,7 +56,7 @@ static void over(struct ws *w)
 	w->over = true;
 	w->in_len = 0;
 	timer_clear(&w->g->loop, &w->ping);
-	w->r = NULL;
+	note_end(w);
 	if (r != NULL) {
 		r->gone = NULL;
 		r->take_body = NULL;
@@ -108,6 +119,13 @@ static void push(struct ws *w)
 		return;
 	w->busy = true;
 	rc = wslay_event_send(w->ctx);
+	if (rc == 0 && w->code != 0) { /* wslay would send it first */
+		rc = wslay_event_queue_close(w->ctx, w->code, (const uint8_t *)w->why,
+					     strlen(w->why));
+		w->code = 0;
+		if (rc == 0)
+			rc = wslay_event_send(w->ctx);
+	}
 	w->busy = false;
 	if (rc != 0 || (!wslay_event_want_read(w->ctx) && !wslay_event_want_write(w->ctx)) ||
 	    (wslay_event_get_close_sent(w->ctx) && wslay_event_get_close_received(w->ctx)))
@@ -138,7 +156,7 @@ static void on_gone(struct req *r)
 {
 	struct ws *w = r->work;
 
-	w->r = NULL;
+	note_end(w);
 	over(w);
 }
 
@@ -188,6 +206,12 @@ static int accept_key(struct http_slice key, char text[32])
 
 struct ws *ws_accept(struct req *r, size_t message_max, const struct ws_ops *ops, void *arg)
 {
+	return ws_accept_as(r, NULL, message_max, ops, arg);
+}
+
+struct ws *ws_accept_as(struct req *r, const char *protocol, size_t message_max,
+			const struct ws_ops *ops, void *arg)
+{
 	const struct wslay_event_callbacks callbacks = {
 		.recv_callback = on_recv,
 		.send_callback = on_send,
@@ -213,7 +237,7 @@ struct ws *ws_accept(struct req *r, size_t message_max, const struct ws_ops *ops
 	r->drained = on_drained;
 	r->stop = on_stop;
 	r->take_body = take_bytes;
-	req_upgrade(r, key);
+	req_upgrade(r, key, protocol);
 	(void)timer_set(&w->g->loop, &w->ping, w->g->loop.now_us + PING_US, on_ping, w);
 	return w;
 }
@@ -232,6 +256,16 @@ void ws_send(struct ws *w, bool binary, const void *p, size_t n)
 		push(w);
 }
 
+uint64_t ws_written(const struct ws *w)
+{
+	return w->r != NULL ? req_sent(w->r) : w->written;
+}
+
+uint64_t ws_sent(const struct ws *w)
+{
+	return w->r != NULL ? req_sent(w->r) - req_queued(w->r) : w->sent;
+}
+
 size_t ws_queued(const struct ws *w)
 {
 	return w->r != NULL ? req_queued(w->r) : 0;
@@ -242,8 +276,7 @@ void ws_close(struct ws *w, uint16_t code, const char *why)
 	if (w->over || w->closing)
 		return;
 	w->closing = true;
-	if (wslay_event_queue_close(w->ctx, code, (const uint8_t *)why, strlen(why)) != 0)
-		over(w);
-	else
-		push(w);
+	w->code = code;
+	(void)snprintf(w->why, sizeof(w->why), "%s", why);
+	push(w);
 }

@@ -23,8 +23,14 @@ struct ws_ops {
 
 /* Answer an upgrade request (route flag ROUTE_WS). NULL: no memory, and the request was answered. */
 struct ws *ws_accept(struct req *r, size_t message_max, const struct ws_ops *ops, void *arg);
+/* The same, and say which of the protocols that the client offered is spoken. NULL: none. */
+struct ws *ws_accept_as(struct req *r, const char *protocol, size_t message_max,
+			const struct ws_ops *ops, void *arg);
 /* Queue a message. */
 void ws_send(struct ws *w, bool binary, const void *p, size_t n);
+/* How many bytes it was given so far, with their frames, and how many of them have left; also in closed(). */
+uint64_t ws_written(const struct ws *w);
+uint64_t ws_sent(const struct ws *w);
 /* How many bytes wait to be sent: stop at REQ_HIGH. */
 size_t ws_queued(const struct ws *w);
 /* Say goodbye; closed() follows. */

@@ -56,9 +56,13 @@ static bool kind_fits(const struct job_spec *s, unsigned int argc)
 {
 	const uint32_t python = JOB_HELD | JOB_THAW | JOB_KIT | JOB_KERNEL;
 
+	if ((s->flags & (JOB_FLOW | JOB_KEEP)) == JOB_FLOW)
+		return false;
 	if (s->kind == JOB_CELL)
-		return argc == 1 && (s->flags & ~(uint32_t)JOB_KEEP) == JOB_STDIN;
+		return argc == 1 && (s->flags & ~(uint32_t)(JOB_KEEP | JOB_FLOW)) == JOB_STDIN;
 	if ((s->flags & (JOB_KERNEL | JOB_HELD)) == JOB_KERNEL)
+		return false;
+	if ((s->flags & JOB_FLOW) != 0)
 		return false;
 	return s->kind == JOB_EXEC || (s->flags & python) == 0;
 }

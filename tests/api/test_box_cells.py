@@ -880,6 +880,7 @@ def test_busy_while_a_cell_runs(box):
     until(lambda: box.get()[1]["state"] == "ready", "it is ready")
 
 
+@pytest.mark.more
 def test_a_running_cell_is_not_idle(server):
     box = Session(server, idle_seconds=1)
     cell = box.start("import time; time.sleep(2.5); print('done')")

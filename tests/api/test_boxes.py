@@ -407,6 +407,7 @@ def test_idle(server):
     assert not server.running(word)
 
 
+@pytest.mark.more
 def test_a_running_command_is_not_idle(server):
     with Box(server, idle_seconds=1) as box:
         assert box.out("sleep 3; echo done") == "done\n"

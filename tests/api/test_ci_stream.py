@@ -155,6 +155,7 @@ def test_a_limit_within_a_character(tight):
     assert joined(events_of(tight, f"import os\nos.write(1, '€'.encode() * {LIMIT})\nNone")) == data[:LIMIT].decode("utf-8", "replace")
 
 
+@pytest.mark.more
 def test_fifty_megabytes_arrive_whole(wide):
     digest, size = hashlib.sha256(), 0
     with wide.stream({"code": "import sys\nfor i in range(3276800): sys.stdout.write(f'{i:015d}\\n')", "timeout_ms": 60000}) as stream:

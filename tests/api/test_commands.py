@@ -610,6 +610,7 @@ def kill(box):
     box.server.next_gate(box.server.kill_gate())
 
 
+@pytest.mark.more
 def test_commands_survive_the_gate(mortal):
     box = mortal
     command = detached(box, "for i in $(seq 40); do echo $i; echo e$i >&2; sleep 0.1; done; exit 5")

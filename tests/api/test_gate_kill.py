@@ -230,6 +230,7 @@ def stopped(server, *roles):
     return {pid: stat_of(pid)[1] for pid in pids}
 
 
+@pytest.mark.more
 @pytest.mark.parametrize("role", ["gate", "store"])
 def test_who_hangs_is_replaced(serve, role):
     """As if it had died: the pair is a new one, what was running goes on."""
@@ -249,6 +250,7 @@ def test_who_hangs_is_replaced(serve, role):
     assert server.request("DELETE", f"/v1/sessions/{session}")[0] == 204
 
 
+@pytest.mark.more
 def test_who_comes_while_the_gate_hangs_is_answered(serve):
     """By the next one: the connection waits in the kernel."""
     server = serve(hang_timeout="2s")
@@ -273,6 +275,7 @@ def test_a_pause_of_everybody_is_no_hang(serve):
     assert "does not answer" not in server.log()
 
 
+@pytest.mark.more
 def test_a_server_whose_gate_hangs_can_be_stopped(serve):
     server = serve(hang_timeout="2s", drain_timeout="1s")
     stopped(server, "gate")

@@ -234,6 +234,7 @@ ERRORS = {
     ("post", f"{CELL}/input"): TOLD,
     ("get", f"{BOX}/kernels"): IN_BOX, ("get", KERNEL): IN_BOX, ("delete", KERNEL): IN_BOX,
     ("post", f"{BOX}/interrupt"): TOLD, ("post", f"{BOX}/restart"): TOLD,
+    ("post", f"{BOX}/complete"): TASK_MADE, ("post", f"{BOX}/is_complete"): TASK_MADE, ("post", f"{BOX}/inspect"): TASK_MADE,
 }
 # Said as well, where they apply.
 ELSE = {400, 421, 500}

@@ -250,6 +250,7 @@ def idle(server, count):
         yield
 
 
+@pytest.mark.more
 def test_more_connections_than_descriptors(tmp_path):
     """Who connects is served in the end, or sent away; who was first does not starve the rest for longer than they may be idle."""
     def few():

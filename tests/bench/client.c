@@ -106,6 +106,13 @@ size_t recv_some(int fd, void *p, size_t n, int flags)
 	return (size_t)got;
 }
 
+void acknowledge(int fd)
+{
+	int one = 1;
+
+	(void)setsockopt(fd, IPPROTO_TCP, TCP_QUICKACK, &one, sizeof(one));
+}
+
 /* --- answers ---------------------------------------------------------------------------------- */
 
 bool parse_head(const char *p, size_t n, struct answer *a)

@@ -6,12 +6,14 @@
  *   load paced PORT REQUEST EXPECT EVERY_US COUNT               one request every so often, keep-alive
  *   load sessions PORT CREATE CELL EXPECT TOTAL AT_ONCE END     new sessions, each to its first result
  *   load socket PORT PATH MESSAGE END EXPECT MS                 a message over and over, on one WebSocket
+ *   load jupyter PORT PATH FRAMING CONTENT PIECE TIMES MS       a cell over and over, on a kernel's channels
+ *   load kernels PORT CREATE PATH FRAMING CONTENT PIECE TIMES TOTAL   new kernels at once, a cell on each
  *   load up PORT FILE                                           a file to POST /v1/files, by sendfile
  *   load down PORT PATH BYTES [FILE]                            an answer, discarded; with FILE compared
  *   load flood PORT REQUEST CHARACTER                           a stream of events; counts that character
  *   load answer                                                 a server that answers without looking
  *
- * REQUEST, CREATE, CELL and MESSAGE are files with the bytes to send. The first line of output is JSON; for `up` the body
+ * REQUEST, CREATE, CELL, MESSAGE and CONTENT are files with the bytes to send. The first line of output is JSON; for `up` the body
  * of the answer follows. What is not as expected ends with a message and status 1.
  */
 #include "client.h"
@@ -388,6 +390,10 @@ int main(int argc, char **argv)
 		return do_sessions(argv + 2);
 	if (strcmp(verb, "socket") == 0 && argc == 8)
 		return do_socket(argv + 2);
+	if (strcmp(verb, "jupyter") == 0 && argc == 9)
+		return do_jupyter(argv + 2);
+	if (strcmp(verb, "kernels") == 0 && argc == 10)
+		return do_kernels(argv + 2);
 	if (strcmp(verb, "up") == 0 && argc == 4)
 		return do_up(argv + 2);
 	if (strcmp(verb, "down") == 0 && (argc == 5 || argc == 6))
@@ -396,6 +402,7 @@ int main(int argc, char **argv)
 		return do_flood(argv + 2);
 	if (strcmp(verb, "answer") == 0 && argc == 2)
 		return do_answer();
-	die("load rate | paced | sessions | socket | up | down | flood | answer: see the top of "
-	    "load.c");
+	die("load rate | paced | sessions | socket | jupyter | kernels | up | down | flood | "
+	    "answer: "
+	    "see the top of load.c");
 }

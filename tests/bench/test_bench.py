@@ -5,8 +5,11 @@ import importlib.util
 import json
 import os
 import pathlib
+import socket
+import struct
 import subprocess
 import sys
+import threading
 import time
 
 import pytest
@@ -14,7 +17,7 @@ import pytest
 HERE = pathlib.Path(__file__).resolve().parent
 sys.path.insert(0, str(HERE))
 
-from harness import cases, hostile, kinds, launch, main, peers, promises, report, server, session_kinds, stats  # noqa: E402
+from harness import cases, hostile, kernels, kinds, launch, main, peers, promises, report, server, session_kinds, stats  # noqa: E402
 
 pytestmark = pytest.mark.more
 
@@ -239,11 +242,21 @@ def test_every_promise_belongs_to_a_case():
 # --- the client in C -----------------------------------------------------------------------------------------
 
 
+def context(glovebox, folder):
+    temp = folder / "temp"
+    temp.mkdir()
+    return main.Context(glovebox, temp, folder, runs=1, quick=True)
+
+
 @pytest.fixture
 def ctx(glovebox, tmp_path):
-    temp = tmp_path / "temp"
-    temp.mkdir()
-    return main.Context(glovebox, temp, tmp_path, runs=1, quick=True)
+    return context(glovebox, tmp_path)
+
+
+@pytest.fixture(scope="module")
+def one_ctx(glovebox, tmp_path_factory):
+    """For many tests of the client: it is compiled once."""
+    return context(glovebox, tmp_path_factory.mktemp("client"))
 
 
 def test_client_counts_what_is_answered(ctx):
@@ -284,9 +297,137 @@ def test_client_knows_a_session_from_another_answer(ctx):
 def test_client_refuses_bad_use(ctx):
     for words in ([], ["rate"], ["rate", "x", "/dev/null", "", "1", "1", "1"], ["flood", "1"], ["sessions", "1"],
                   ["paced", "1", "/dev/null", "", "0", "1"],
-                  ["socket", "1"]):
+                  ["socket", "1"], ["jupyter", "1"], ["jupyter", "1", "/", "v2", "/dev/null", "", "0", "0"],
+                  ["kernels", "1", "/dev/null", "/{id}", "v1", "/dev/null", "", "0", "1"]):
         with pytest.raises(OSError):
             server.load(ctx, *words)
+
+
+class FakeKernels(threading.Thread):
+    """Takes one client, and answers every request by messages as told: (channel, type, content), with the id of what they belong to
+    where that is another one. The first cell of a connection is answered properly."""
+
+    GOOD = (("iopub", "status", {"execution_state": "busy"}), ("shell", "execute_reply", {"status": "ok"}),
+            ("iopub", "status", {"execution_state": "idle"}))
+
+    def __init__(self, framing, answers, takes=True):
+        super().__init__(daemon=True)
+        self.v1, self.answers, self.takes = framing == "v1", answers, takes
+        self.listener = socket.create_server(("127.0.0.1", 0))
+        self.port = self.listener.getsockname()[1]
+
+    def run(self):
+        connection, _ = self.listener.accept()
+        with self.listener, connection, connection.makefile("rwb") as stream:
+            while stream.readline() not in (b"\r\n", b""):
+                pass
+            taken = "Sec-WebSocket-Protocol: v1.kernel.websocket.jupyter.org\r\n" if self.v1 and self.takes else ""
+            stream.write(f"HTTP/1.1 101 Switching Protocols\r\nUpgrade: websocket\r\n{taken}\r\n".encode())
+            stream.flush()
+            for answers in (self.GOOD, self.answers):
+                request = self.read(stream)
+                if request is None:
+                    return
+                for answer in answers:
+                    stream.write(self.frame(request, *answer))
+                stream.flush()
+
+    def read(self, stream):
+        """msg_id of the next request; None: there is none."""
+        head = stream.read(2)
+        if not head:
+            return None
+        size = head[1] & 0x7F
+        size = struct.unpack(">H", stream.read(2))[0] if size == 126 else size
+        mask = stream.read(4)
+        data = bytes(byte ^ mask[i % 4] for i, byte in enumerate(stream.read(size)))
+        if not self.v1:
+            return json.loads(data)["header"]["msg_id"]
+        begin, end = struct.unpack("<QQ", data[16:32])
+        return json.loads(data[begin:end])["msg_id"]
+
+    def frame(self, request, channel, kind, content, parent=None):
+        header, parent = {"msg_id": "m", "msg_type": kind}, {"msg_id": parent or request}
+        if self.v1:
+            parts = [channel.encode(), *(json.dumps(part).encode() for part in (header, parent, {}, content))]
+            ends = [8 * 7 + sum(map(len, parts[:i])) for i in range(6)]
+            data = struct.pack("<7Q", 6, *ends) + b"".join(parts)
+        else:
+            data = json.dumps({"header": header, "parent_header": parent, "metadata": {"content": {}}, "content": content,
+                               "buffers": [], "channel": channel}).encode()
+        size = bytes([len(data)]) if len(data) < 126 else b"\x7e" + struct.pack(">H", len(data))
+        return bytes([0x82 if self.v1 else 0x81]) + size + data
+
+
+def prints(text, name="stdout"):
+    return "iopub", "stream", {"name": name, "text": text}
+
+
+BUSY, REPLY, IDLE = FakeKernels.GOOD
+CODE = ("iopub", "execute_input", {"code": 'x = {"a": "]}\\\\"}'})
+OTHER = ("iopub", "status", {"execution_state": "idle"}, "another")
+FAILED = ("shell", "execute_reply", {"status": "error", "ename": "E"})
+
+# A cell that must print "ab\n" twice: what it is answered, and what the client says of that. None: it is right.
+CELLS = [
+    ([BUSY, CODE, prints("ab\nab\n"), REPLY, IDLE], None),
+    ([BUSY, prints("a"), prints("b\nab"), prints("\n"), REPLY, IDLE], None),
+    ([BUSY, prints("ab\nab\n"), IDLE, REPLY], None),
+    ([OTHER, BUSY, prints("ab\nab\n"), REPLY, OTHER, IDLE], None),
+    ([BUSY, prints("ab\n"), REPLY, IDLE], "printed 3 bytes of 6"),
+    ([BUSY, prints("ab\n"), (*prints("ab\n"), "another"), REPLY, IDLE], "printed 3 bytes of 6"),
+    ([BUSY, REPLY, IDLE], "printed 0 bytes of 6"),
+    ([BUSY, prints("ab\nab\nab\n"), REPLY, IDLE], "printed something else"),
+    ([BUSY, prints("ab\naZ\n"), REPLY, IDLE], "printed something else behind 3 bytes"),
+    ([BUSY, prints("ab\nab\u2028"), REPLY, IDLE], "printed something else"),
+    ([BUSY, prints("ab\n"), prints("ab\n", "stderr"), REPLY, IDLE], "printed elsewhere"),
+    ([BUSY, prints("ab\nab\n"), FAILED, IDLE], "replied"),
+    ([BUSY, prints("ab\nab\n"), ("iopub", "execute_reply", {"status": "ok"}), IDLE], "replied"),
+    ([BUSY, prints("ab\nab\n"), REPLY, REPLY, IDLE], "replied"),
+    ([BUSY, prints("ab\nab\n"), ("iopub", "error", {"ename": "E"}), REPLY, IDLE], "said"),
+    ([BUSY, prints("ab\nab\n"), ("iopub", "status", {"execution_state": "dead"}), REPLY, IDLE], "is {"),
+]
+
+
+@pytest.mark.parametrize("framing", [kernels.LEGACY, kernels.V1])
+@pytest.mark.parametrize("answers, error", CELLS)
+def test_client_knows_a_right_cell_from_a_wrong_one(one_ctx, framing, answers, error):
+    fake = FakeKernels(framing, answers)
+    fake.start()
+    content, piece = (server.request_file(one_ctx, data) for data in (kernels.content_of("code"), b"ab\n"))
+    figures, _ = server.load(one_ctx, "jupyter", fake.port, "/?session_id=", framing, content, piece, 2, 0)
+    fake.join()
+    assert (figures["count"], figures["failed"], len(figures["ns"])) == ((1, 0, 1) if error is None else (0, 1, 0))
+    assert figures["error"] == "" if error is None else figures["error"].startswith(error.replace('"', "'"))
+
+
+@pytest.mark.parametrize("framing, answers, takes, error", [
+    (kernels.V1, [], False, "does not take v1.kernel"),
+    (kernels.V1, [BUSY, REPLY], True, "closed"),
+    (kernels.LEGACY, [BUSY, IDLE], True, "closed"),
+    (kernels.LEGACY, [BUSY, REPLY, OTHER], True, "closed"),
+])
+def test_client_waits_for_reply_and_idle(one_ctx, framing, answers, takes, error):
+    fake = FakeKernels(framing, answers, takes)
+    fake.start()
+    content = server.request_file(one_ctx, kernels.content_of("code"))
+    with pytest.raises(OSError, match=error):
+        server.load(one_ctx, "jupyter", fake.port, "/?session_id=", framing, content, "-", 0, 0)
+
+
+def test_client_knows_a_kernel_from_another_answer(ctx):
+    opened = server.AnswersPeer().open(ctx, None)
+    try:
+        create = server.request_file(ctx, b"GET / HTTP/1.1\r\n\r\n")
+        figures, _ = opened.load("kernels", create, "/{id}", kernels.V1, create, "-", 0, 3)
+        assert (figures["count"], figures["failed"], figures["ns"]) == (0, 3, [])
+        assert figures["error"].startswith("new kernel: 200: ")
+        with pytest.raises(OSError, match="{id}"):
+            opened.load("kernels", create, "/", kernels.V1, create, "-", 0, 1)
+        with pytest.raises(OSError, match="200: "):
+            opened.load("jupyter", "/", kernels.V1, create, "-", 0, 0)
+    finally:
+        opened.close()
 
 
 # --- servers -------------------------------------------------------------------------------------------------
@@ -565,6 +706,56 @@ def connections(port):
 def test_pools_are_read_from_metrics(text, found):
     pools = server.pools_of(text)
     assert (pools["waiting"], pools["making"], pools["hit"]) == found
+
+
+# --- Jupyter -------------------------------------------------------------------------------------------------
+
+# Figures of each case (how they begin), for every peer that is a server.
+JUPYTER_ROWS = [
+    ("hot-cell", ["hot cell"]),
+    ("print-lines", ["through, 3 MB", "growth of the"]),
+    ("print-large", ["through, 32 MB", "growth of the"]),
+    ("burst", ["wall of", "wall /", "one session", "p99 / p50"]),
+]
+needs_jupyter = pytest.mark.skipif(bool(cases.PEERS["jupyter_server, v1 framing"].missing(None)), reason="no jupyter_server, or no ipykernel")
+
+
+@pytest.fixture(scope="module")
+def jupyter_run(glovebox, tmp_path_factory):
+    out = tmp_path_factory.mktemp("bench")
+    done = bench("--quick", "--only", "jupyter", "--runs", "1", "--out", out, timeout=280)
+    assert done.returncode == 0, done.stderr
+    return json.loads((out / "results.json").read_text())
+
+
+@needs_root
+@needs_jupyter
+@pytest.mark.parametrize("name, figures", JUPYTER_ROWS, ids=[row[0] for row in JUPYTER_ROWS])
+def test_jupyter_row(jupyter_run, name, figures):
+    """Both servers, every framing: measured, and not one failure."""
+    (case,) = [case for case in jupyter_run["cases"] if case["name"] == name]
+    (wanted,) = [case for case in cases.CASES if (case.group, case.name) == ("jupyter", name)]
+    assert list(dict.fromkeys(row["peer"] for row in case["rows"])) == list(wanted.peers)
+    for peer in wanted.peers:
+        rows = [row for row in case["rows"] if row["peer"] == peer]
+        for row in rows:
+            assert row["status"] == "measured" and row["failures"] == 0 and row["p50"] is not None, row
+        if peer.startswith(("glovebox serve", "jupyter_server")):
+            assert [any(row["figure"].startswith(figure) for row in rows) for figure in figures] == [True] * len(figures)
+        promised = {row["promise"]["id"] for row in rows if row["promise"]}
+        assert promised == ({wanted.promise} if wanted.promise and peer.startswith("glovebox serve") else set())
+
+
+@needs_jupyter
+def test_jupyter_server_leaves_nothing_behind(ctx):
+    opened = cases.PEERS["jupyter_server, v1 framing"].open(ctx, cases.ASSIGN)
+    try:
+        times, failed, error = opened.cells(1)
+        pids = [pid for pid, _ in launch.family(opened.host.process.pid)]
+        assert times and (failed, error) == (0, "") and len(pids) > 1
+    finally:
+        opened.close()
+    assert not [pid for pid in pids if os.path.exists(f"/proc/{pid}")]
 
 
 # --- the report ----------------------------------------------------------------------------------------------

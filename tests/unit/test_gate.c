@@ -475,7 +475,7 @@ static size_t box_record(uint8_t *buf, size_t size, unsigned int commands, uint6
 
 	msg_out_init(&m, buf, size);
 	msg_put_u8(&m, RECORD_BOX);
-	msg_put_u8(&m, 2);
+	msg_put_u8(&m, 3);
 	msg_put_str(&m, "aaaabbbbbbbbbbbbbbbbbbbbbb");
 	msg_put_str(&m, "name");
 	msg_put_str(&m, "local");

@@ -159,7 +159,10 @@ static bool flags_fit(unsigned int kind, uint32_t flags, size_t argc)
 	if (kind >= JOB_KIND_MAX || (flags & ~(uint32_t)JOB_FLAGS_ALL) != 0)
 		return false;
 	if (kind == JOB_CELL)
-		return argc == 1 && (flags == JOB_STDIN || flags == (JOB_STDIN | JOB_KEEP));
+		return argc == 1 && (flags == JOB_STDIN || flags == (JOB_STDIN | JOB_KEEP) ||
+				     flags == (JOB_STDIN | JOB_KEEP | JOB_FLOW));
+	if ((flags & JOB_FLOW) != 0)
+		return false;
 	if (kind != JOB_EXEC && (flags & of_programs) != 0)
 		return false;
 	return (flags & JOB_KERNEL) == 0 || (flags & JOB_HELD) != 0;

@@ -239,6 +239,29 @@ TEST(ring_sends_the_same_bytes_to_the_next_gate)
 	ring_done(&r);
 }
 
+TEST(ring_pauses_between_frames)
+{
+	static const uint8_t zero[1000];
+	struct ring r;
+	uint64_t size = FRAME_HEADER + sizeof(zero);
+
+	CHECK_EQ_INT(ring_init(&r), 0);
+	CHECK_EQ_INT(ring_pause(&r, 4096), 0);
+	for (int round = 0; round < 3; round++) { /* the third goes round the end of the buffer */
+		for (int i = 0; i < 100; i++)
+			CHECK_EQ_INT(ring_put(&r, FRAME_OUTPUT, 1, ID, zero, sizeof(zero)), 0);
+		CHECK_EQ_INT(ring_pause(&r, 1), r.sent + size);
+		CHECK_EQ_INT(ring_pause(&r, size), r.sent + size);
+		CHECK_EQ_INT(ring_pause(&r, size + 1), r.sent + 2 * size);
+		CHECK_EQ_INT(ring_pause(&r, 1u << 20), r.head);
+		while (r.sent < r.head)
+			r.sent = ring_pause(&r, 5000);
+		CHECK_EQ_INT(r.sent, r.head);
+		ring_ack(&r, r.next_number - 1 - 10); /* not empty: it does not begin anew */
+	}
+	ring_done(&r);
+}
+
 TEST(ring_unsent_stops_at_the_end_that_is_asked_for)
 {
 	struct iovec iov[2];

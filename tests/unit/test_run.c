@@ -343,6 +343,68 @@ TEST(run_forgets_its_output_but_not_its_end)
 	done();
 }
 
+TEST(run_lets_go_of_what_was_heard)
+{
+	begin(10);
+	follow(&a, 0);
+	run_output(&run, 2, 1, "12345", 5);
+	run_event(&run, 3, RUN_DISPLAY, "\"n\":1", 5);
+	run_output(&run, 4, 2, "e", 1);
+	run_output(&run, 5, 1, "6789\xc3", 5);
+	turn();
+	CHECK(run_is_crowded(&run));
+	run_trim(&run, 0);
+	CHECK_EQ_INT(buf_len(&run.out[0]), 10);
+	run_trim(&run, 3);
+	CHECK_EQ_INT(buf_len(&run.out[0]), 5);
+	CHECK_EQ_INT(buf_len(&run.out[1]), 1);
+	CHECK_EQ_INT(buf_len(&run.other), 0);
+	CHECK(!run_is_crowded(&run));
+	run_trim(&run, 5); /* all that there is, but for half a character */
+	CHECK_EQ_INT(buf_len(&run.out[0]), 1);
+	CHECK_EQ_INT(buf_len(&run.out[1]), 0);
+	run_output(&run, 6, 1,
+		   "\xa4"
+		   "bc",
+		   3);
+	run_event(&run, 7, RUN_DISPLAY, "\"n\":2", 5);
+	follow(&b, 0); /* too late */
+	turn();
+	CHECK(strstr(a.text, "\"data\":\"12345\"") != NULL);
+	CHECK(strstr(a.text, "\"data\":\"6789\"") != NULL);
+	CHECK(strstr(a.text, "\"data\":\"\xc3\xa4"
+			     "bc\"") != NULL);
+	CHECK(strstr(a.text, "gap") == NULL && strstr(a.text, "\"n\":2") != NULL);
+	CHECK(strncmp(b.text, "gap 5 ", 6) == 0 &&
+	      strstr(b.text, "\xc3\xa4"
+			     "bc") != NULL &&
+	      strstr(b.text, "\"n\":2") != NULL);
+	check_answer("{\"status\":\"ok\",\"stdout\":\"\xc3\xa4"
+		     "bc\",\"stderr\":\"\","
+		     "\"truncated\":{\"stdout\":true,\"stderr\":true}}");
+	CHECK(!run.cut[0] && !run.cut[1]);
+	run_detach(&a.rd);
+	run_detach(&b.rd);
+	done();
+}
+
+TEST(run_lets_go_of_nothing_while_somebody_tells_from_it)
+{
+	begin(10);
+	follow(&a, 0);
+	run_output(&run, 2, 1, "12345", 5);
+	turn();
+	a.rd.inside = true;
+	run_trim(&run, 2);
+	CHECK_EQ_INT(buf_len(&run.out[0]), 5);
+	a.rd.inside = false;
+	run_trim(&run, 2);
+	CHECK_EQ_INT(buf_len(&run.out[0]), 0);
+	run_trim(&run, 99);
+	run_detach(&a.rd);
+	done();
+}
+
 TEST(run_asks_for_room_and_goes_on_without)
 {
 	static char big[1 << 16];

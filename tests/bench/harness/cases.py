@@ -6,7 +6,7 @@ The first peer of a row is the one the others are compared with. `promise` names
 import dataclasses
 import typing
 
-from . import hostile, kinds, server_kinds, session_kinds
+from . import hostile, kernels, kinds, server_kinds, session_kinds
 from .peers import PEERS, Work
 
 MIB = 1 << 20
@@ -20,6 +20,16 @@ ASSIGN = Work("python", "x = 1", b"")
 
 def flood_of(size):
     return Work("python", f"import os\nb = b'Z' * 65536\nfor _ in range({size // 65536}): os.write(1, b)", None)
+
+
+def lines_of(times):
+    line = ("0123456789" * 8)[:79]
+    return kernels.Printing(f"line = '{line}'\nfor _ in range({times}): print(line)", f"{line}\n".encode(), times)
+
+
+def pieces_of(times):
+    return kernels.Printing("import sys\npiece = 'Z' * 65535 + '\\n'\n"
+                            f"for _ in range({times}): sys.stdout.write(piece)", b"Z" * 65535 + b"\n", times)
 
 
 FLOOD = flood_of(FLOOD_BYTES)
@@ -41,6 +51,9 @@ class Case:
     def members(self):
         return [PEERS[name] for name in self.peers]
 
+
+FRAMINGS = ("jupyter_server, legacy framing", "jupyter_server, v1 framing", "glovebox serve, legacy framing",
+            "glovebox serve, v1 framing")
 
 CASES = [
     Case("one shot", "print", kinds.latency, PRINT,
@@ -106,6 +119,21 @@ CASES = [
          promise="P10"),
     Case("server", "requests", server_kinds.requests, None, ("answers without looking", "glovebox serve"),
          "small requests on 16 connections, per second", options={"connections": 16, "files": 10}, promise="P11"),
+    Case("jupyter", "hot-cell", session_kinds.hot, ASSIGN,
+         ("ipykernel", "jupyter_server, legacy framing", "jupyter_server, v1 framing", "glovebox serve, legacy framing",
+          "glovebox serve, v1 framing", "GET /health by the same client"),
+         "`x = 1` by `execute_request` on a kernel's channels, one after the other, to reply and idle, ms; ipykernel: by "
+         "jupyter_client", options={"figure": "hot cell"}, promise="P4"),
+    Case("jupyter", "print-lines", session_kinds.printed, None, FRAMINGS,
+         "37 500 lines of 80 bytes by `print` in one cell, to reply and idle, MB/s of payload",
+         options={"work": lines_of, "times": 37500, "quick_times": 37500}),
+    Case("jupyter", "print-large", session_kinds.printed, None, FRAMINGS,
+         "100 MB in 64 KiB writes by one cell, to reply and idle, MB/s of payload",
+         options={"work": pieces_of, "times": 1526, "quick_times": 489, "large": True}),
+    Case("jupyter", "burst", session_kinds.burst, PRINT,
+         ("jupyter_server, v1 framing", "glovebox serve, kernels, session pool 8", "glovebox serve, kernels, session pool 200"),
+         "200 new kernels at once (jupyter_server: 10), each to the end of its first cell, ms",
+         options={"figure": "wall of 200 at once"}),
     # The last one: the load average takes minutes to forget it.
     Case("sessions", "hostile", hostile.beside, ASSIGN,
          ("answers without looking", "glovebox serve, beside a hostile session"),

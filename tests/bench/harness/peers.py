@@ -15,7 +15,7 @@ import subprocess
 import tarfile
 import typing
 
-from . import jupyter, launch, server, sessions
+from . import jupyter, kernels, launch, server, sessions
 
 PYTHON = "/usr/bin/python3"
 BASH = "/bin/bash"
@@ -335,6 +335,8 @@ _ROWS = [
     server.CopyPeer(),
     server.AnswersPeer(),
     jupyter.JupyterPeer(),
+    kernels.HostPeer("jupyter_server, legacy framing", kernels.LEGACY),
+    kernels.HostPeer("jupyter_server, v1 framing", kernels.V1),
     sessions.SessionPeer("glovebox serve, session pool hit", options=(SESSIONS, "8"), needs=(SESSIONS,), outcome="hit"),
     sessions.SessionPeer("glovebox serve, session pool miss", options=(SESSIONS, "0")),
     sessions.SessionPeer("glovebox serve, HTTP keep-alive", options=(SESSIONS, "8"), fields={"way": "http"}),
@@ -344,5 +346,10 @@ _ROWS = [
     sessions.SessionPeer("glovebox serve, live sessions", options=("--pool-size", "8", SESSIONS, "8", *MANY)),
     sessions.SessionPeer("glovebox serve, beside a hostile session", fields={"way": "http"}),
     sessions.IdlePeer("glovebox serve, idle sessions", options=(SESSIONS, "8", *MANY)),
+    kernels.KernelPeer("glovebox serve, legacy framing", options=(SESSIONS, "8"), fields={"framing": kernels.LEGACY}),
+    kernels.KernelPeer("glovebox serve, v1 framing", options=(SESSIONS, "8"), fields={"framing": kernels.V1}),
+    kernels.KernelPeer("glovebox serve, kernels, session pool 8", options=(SESSIONS, "8", *MANY), fields={"framing": kernels.V1}),
+    kernels.KernelPeer("glovebox serve, kernels, session pool 200", options=(SESSIONS, "200", "--pool-max", "512", *MANY),
+                       fields={"framing": kernels.V1}),
 ]
 PEERS = {peer.name: peer for peer in _ROWS}

@@ -5,7 +5,7 @@ import json
 
 from . import server, sessions
 from .kinds import Tally, company, interleaved, row
-from .server_kinds import attempt
+from .server_kinds import LARGE_RUNS, LARGE_RUNS_QUICK, attempt
 from .stats import percentile
 
 HOT_MS = 100
@@ -34,13 +34,31 @@ def hot(case, ctx):
         return [row(tally, getattr(tally.opened, "figure", figure), "ms", keep=False) for tally in tallies] + absent
 
 
+def printed(case, ctx):
+    """Payload per second of one cell that prints. The client looks at every byte of every run."""
+    work = case.options["work"](case.options["quick_times" if ctx.quick else "times"])
+    figure = f"through, {work.bytes / 1e6:.3g} MB"
+    rounds = ctx.runs if "large" not in case.options else LARGE_RUNS_QUICK if ctx.quick else LARGE_RUNS
+    with company(case, ctx, figure, "MB/s", work) as (tallies, absent):
+        growth = {tally.peer.name: [] for tally in tallies}
+        for counted, tally in interleaved(case, ctx, tallies, rounds):
+            ns = attempt(tally, tally.opened.printed)
+            if counted and ns is not None:
+                tally.good(work.bytes / 1e6 / (ns / 1e9))
+                growth[tally.peer.name].append(tally.opened.growth_mb())
+        rows = []
+        for tally in tallies:
+            rows += [row(tally, figure, "MB/s"), row(tally, tally.opened.grows, "MB", growth[tally.peer.name])]
+        return rows + absent
+
+
 # --- P5 -----------------------------------------------------------------------------------------------------------
 
 
 def burst(case, ctx):
     """All at once, each to its first result. The sessions are deleted afterwards, and the pool fills again."""
     rounds = BURSTS_QUICK if ctx.quick else BURSTS
-    with company(case, ctx, "wall of 100 at once", "ms") as (tallies, absent):
+    with company(case, ctx, case.options.get("figure", "wall of 100 at once"), "ms") as (tallies, absent):
         series = {tally.peer.name: {"wall": [], "each": [], "one": [], "ratio": []} for tally in tallies}
         for counted, tally in interleaved(case, ctx, tallies, rounds):
             part, opened = series[tally.peer.name], tally.opened
