@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "cli/opts.h"
 
+#include <errno.h>
 #include <string.h>
 
 static const struct opt *find_long(const struct opt *rows, unsigned int n, const char *name,
@@ -91,4 +92,20 @@ void opts_help(const struct opt *rows, unsigned int n, FILE *f)
 			o->more(o, f);
 		(void)fputc('\n', f);
 	}
+}
+
+int opt_limit(enum limit_id id, const char *v, uint64_t *ret, struct err *e)
+{
+	const struct limit_row *row = limit_row(id);
+	char low[32], high[32];
+	int r = limit_parse(id, v, ret);
+
+	if (r == -EINVAL)
+		return err_set(e, ERR_USAGE, 0, "--%s '%s' is no number%s", row->option, v,
+			       row->unit == LIMIT_BYTES ? " of bytes such as 256M or 1.5G" : "");
+	if (r < 0)
+		return err_set(e, ERR_USAGE, 0, "--%s '%s' is not between %s and %s", row->option,
+			       v, limit_format(id, row->min, low, sizeof(low)),
+			       limit_format(id, row->max, high, sizeof(high)));
+	return 0;
 }

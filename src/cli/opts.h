@@ -5,6 +5,7 @@
 #pragma once
 
 #include "base/err.h"
+#include "base/limits.h"
 
 #include <stdbool.h>
 #include <stdio.h>
@@ -27,3 +28,6 @@ int opts_parse(const struct opt *rows, unsigned int n, int argc, char **argv, vo
 	       struct err *e);
 
 void opts_help(const struct opt *rows, unsigned int n, FILE *f);
+
+/* The value of an option that is a limit of boxes: 0, or -1 with e set. */
+int opt_limit(enum limit_id id, const char *v, uint64_t *ret, struct err *e);

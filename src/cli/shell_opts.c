@@ -100,19 +100,8 @@ static int take_mount(void *ctx, const char *v, struct err *e)
 
 static int set_limit(struct shell_opts *o, enum limit_id id, const char *v, struct err *e)
 {
-	const struct limit_row *row = limit_row(id);
-	char low[32], high[32];
-	int r = limit_parse(id, v, &o->limits.v[id]);
-
 	o->limit_set[id] = true;
-	if (r == -EINVAL)
-		return err_set(e, ERR_USAGE, 0, "--%s '%s' is no number%s", row->option, v,
-			       row->unit == LIMIT_BYTES ? " of bytes such as 256M or 1.5G" : "");
-	if (r < 0)
-		return err_set(e, ERR_USAGE, 0, "--%s '%s' is not between %s and %s", row->option,
-			       v, limit_format(id, row->min, low, sizeof(low)),
-			       limit_format(id, row->max, high, sizeof(high)));
-	return 0;
+	return opt_limit(id, v, &o->limits.v[id], e);
 }
 
 /* As in run_opts.c: the row of an option has no other way to know its limit. */

@@ -5,7 +5,9 @@
  *   jup_kernels.c   REST: kernels. Each has a box of its own, which ends with it
  *   jup_sessions.c  REST: sessions, which are names for kernels
  *   jup_specs.c     REST: what kinds of kernels there are, and what else clients ask for first
- *   jup_channels.c  the WebSocket: who is connected, and what they ask
+ *   jup_channels.c  the WebSocket: who is connected, and what they say
+ *   jup_queue.c     what they ask the kernel, and what becomes of it
+ *   jup_taps.c      how far each of them has read which cell
  *   jup_tell.c      what is sent to them: the log of a cell as messages
  *
  * A request on shell becomes a cell of the engine, one after the other; what waits behind them waits here. Its
@@ -111,44 +113,50 @@ struct jup_say {
 
 /* --- jup_channels.c --- */
 
-/* NULL: no memory. */
-struct jup *jup_of(struct kernel *k);
-/* The kernel is about to go. */
-void jup_drop(struct kernel *k);
-/* Its process begins, is ready, has died, or is to end. */
-void jup_state(struct kernel *k, const char *state);
-/* Its process has died: whether it is to be started again. */
-bool jup_died(struct kernel *k);
-/* Nothing that waits is run. */
-void jup_abort(struct kernel *k);
-/* A cell of it has ended: if it failed, those that wait do not run. */
-void jup_failed(struct kernel *k, struct cell *c);
-/* A client has read all there was: what waited for that. */
-void jup_caught_up(struct jup *jup);
-/* The next one. */
-void jup_ended(struct kernel *k);
-/* Something was said by a cell that had ended. */
-void jup_late(struct cell *c);
 void jup_channels(struct req *r);
 /* Whose request a cell was, and its header: a key, a line's end, JSON. */
 const char *jup_label_header(const char *label);
 bool jup_label_is_of(const char *label, const char *key);
 
-/* --- jup_tell.c --- */
+/* --- jup_queue.c --- */
 
-void jup_send(struct jup_client *c, const struct jup_say *s);
-/* Of the kernel itself: behind what was said before it. */
-void jup_status(struct jup *jup, const char *state);
-/* Whether those that are told how a request ended have read what was before it. */
-bool jup_has_read(const struct jup *jup, const char *label);
-/* An answer that the gate itself has: busy, reply, idle. Content is JSON. */
-void jup_answer(struct jup *jup, enum jup_channel channel, const char *type, const char *label,
-		const char *content);
+/* NULL: no memory. */
+struct jup *jup_of(struct kernel *k);
+/* The kernel is about to go. */
+void jup_drop(struct kernel *k);
+/* "x_request" is answered by "x_reply"; false: by nothing. */
+bool jup_reply_to(const char *type, char reply[JUP_TYPE_MAX + 1]);
+/* An error instead of the reply. why goes into JSON as it is. */
+void jup_refuse(struct jup *jup, enum jup_channel channel, const char *type, const char *label,
+		const char *why);
+/* It waits for its turn, or is refused; either way it is not the caller's any more. */
+void jup_enqueue(struct jup *jup, struct jup_request *q);
+/* Nothing that waits is run. */
+void jup_abort(struct kernel *k);
+/* A client has read all there was: what waited for that. */
+void jup_caught_up(struct jup *jup);
+/* The kernel's process begins, is ready, has died, or is to end. */
+void jup_state(struct kernel *k, const char *state);
+/* It has died: whether it is to be started again. */
+bool jup_died(struct kernel *k);
+/* A cell of it has ended: if it failed, those that wait do not run. */
+void jup_failed(struct kernel *k, struct cell *c);
+/* The next one. */
+void jup_ended(struct kernel *k);
+/* Something was said by a cell that had ended. */
+void jup_late(struct cell *c);
+
+/* --- jup_taps.c --- */
+
+/* The kernel of a cell, if it is there, and what a client reads of a cell, if anything. */
+struct kernel *jup_kernel_of(const struct cell *cell);
+const struct jup_tap *jup_tap_of(const struct jup_client *c, const struct cell *cell);
 void jup_follow(struct jup_client *c, struct cell *cell, uint64_t after, bool late);
-/* Where somebody who takes a client's place begins to read a cell; false: that client has all of it. */
-bool jup_place(struct jup_client *c, const struct cell *cell, uint64_t *ret);
+/* Tell a client what there is, as much as it takes. */
 void jup_pump(struct jup_client *c);
 void jup_taps_done(struct jup_client *c);
+/* Where somebody who takes a client's place begins to read a cell; false: that client has all of it. */
+bool jup_place(struct jup_client *c, const struct cell *cell, uint64_t *ret);
 /* It goes, with messages that it never got: they are for the next one. */
 void jup_unsend(struct jup_client *c);
 /* Up to which event all who follow a cell have it. */
@@ -157,8 +165,33 @@ uint64_t jup_heard(const struct cell *c);
 bool jup_is_followed(const struct cell *c);
 /* A client has left: what was paused for it goes on. */
 void jup_unpause(struct jup *jup);
-/* Its kernel has ended. */
-void jup_dead(struct jup_client *c);
+
+/* --- jup_tell.c --- */
+
+/* An event of a cell, for one client. */
+struct jup_event {
+	struct jup_tap *tap;
+	const struct cell *cell;
+	struct run_told told;
+	const char *p; /* bytes of a stream, or members of an object */
+	size_t n;
+};
+
+/* As messages. */
+void jup_tell(const struct jup_event *e);
+/* A message that could not be sent has ended the connection, and with it perhaps the log. */
+bool jup_is_gone(const struct jup_event *e);
+void jup_send(struct jup_client *c, const struct jup_say *s);
+void jup_say_state(struct jup_client *c, const char *label, const char *state);
+/* Of the kernel itself: behind what was said before it. */
+void jup_status(struct jup *jup, const char *state);
+/* An answer that the gate itself has: busy, reply, idle. Content is JSON. */
+void jup_answer(struct jup *jup, enum jup_channel channel, const char *type, const char *label,
+		const char *content);
+/* Whether those that are told how a request ended have read what was before it. */
+bool jup_has_read(const struct jup *jup, const char *label);
+/* Who does not read is sent away after a while. */
+void jup_await_reader(struct jup_client *c);
 void jup_goodbye(struct jup_client *c, uint16_t code, const char *why);
 
 /* --- REST --- */
