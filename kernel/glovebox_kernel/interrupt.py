@@ -17,7 +17,7 @@ from asyncio import CancelledError
 from contextlib import contextmanager
 from types import coroutine
 
-_SIGINT = int(signal.SIGINT)
+_SIGINT, _SIGURG = int(signal.SIGINT), int(signal.SIGURG)
 # Not those of the signal module, which convert to enums and back.
 _set, _get, _default = _signal.signal, _signal.getsignal, signal.default_int_handler
 _LOOP_FILES = {module.__file__ for module in (asyncio.base_events, asyncio.events, asyncio.selector_events, selectors)}
@@ -32,6 +32,11 @@ class Interrupts:
         # The task of a cell that awaits, its loop, and whether an interrupt is on its way to it.
         self.task = self.loop = None
         self.coming = False
+
+    def prepare(self):
+        """Init sends SIGURG behind an interrupt: one that comes just before a call that waits would be noticed after it."""
+        self.disarm()
+        _set(_SIGURG, _nothing)
 
     def arm(self):
         """For a cell. Python's own handler: others look for it, and it has no frame."""

@@ -37,6 +37,10 @@
 	(2 * US_PER_S) /* from the interrupt of a cell whose time is over to the kernel's end */
 #define SYNC_MAX 32    /* bytes of a SYNC, which are sent back */
 #define AGAIN_US (20 * US_PER_MS) /* after a packet for which there was no memory */
+#define NUDGE_US \
+	(5 *     \
+	 US_PER_MS) /* from an interrupt to the first nudge; four times as long to each of the others */
+#define NUDGES 4
 
 bool cell_lingers(const struct job *j)
 {
@@ -230,12 +234,32 @@ void cell_signal(struct init *in, struct job *c, int sig)
 		return; /* its end is on the way */
 	if (c->in_end || sig != SIGINT) {
 		(void)kill(k->pid, sig);
+		if (sig == SIGINT) {
+			c->cell->nudges = 0;
+			c->cell->nudge_us = clock_us() + NUDGE_US;
+		}
 		return;
 	}
 	/* The kernel waits for the rest of the request, perhaps because a gate died over it: a cut one
 	 * is answered by an error, and the kernel is free again. */
 	c->in_end = true;
 	input_feed(in, c);
+}
+
+/* Python looks for signals between its own steps. One that comes after such a look and before a system call that waits is
+ * noticed when that call ends, and that may be never. SIGURG, for which a kernel has a handler that does nothing, ends it;
+ * one that has been interrupted by then goes on where it is. Who has no handler ignores it. */
+uint64_t cell_nudge(struct job *c, uint64_t now)
+{
+	struct cell *own = c->cell;
+
+	if (own->nudge_us == 0 || own->kernel == NULL || own->kernel->state != JOB_RUNNING)
+		return UINT64_MAX;
+	if (own->nudge_us <= now) {
+		(void)kill(own->kernel->pid, SIGURG);
+		own->nudge_us = ++own->nudges < NUDGES ? now + (NUDGE_US << (2 * own->nudges)) : 0;
+	}
+	return own->nudge_us == 0 ? UINT64_MAX : own->nudge_us;
 }
 
 void cell_expired(struct init *in, struct job *c)

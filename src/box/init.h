@@ -65,10 +65,12 @@ struct cell {
 	struct job *kernel; /* NULL: it has ended, or the cell was given up */
 	int write_fd[2];    /* stdout and stderr, until the first packet has taken them along */
 	uint64_t timeout_us;
-	bool asked;      /* the whole request is in the channel */
-	bool died;       /* its kernel ended before it */
-	uint64_t told;   /* number of the last TELL */
-	uint64_t cpu_us; /* of its kernel, when it was asked */
+	bool asked;          /* the whole request is in the channel */
+	bool died;           /* its kernel ended before it */
+	uint64_t told;       /* number of the last TELL */
+	uint64_t cpu_us;     /* of its kernel, when it was asked */
+	uint64_t nudge_us;   /* then its kernel is nudged, see cell_nudge(); 0: it is not */
+	unsigned int nudges; /* since it was interrupted */
 };
 
 struct job {
@@ -230,6 +232,8 @@ void cell_feed(struct init *in, struct job *c);
 /* The request is complete: from now on time counts. */
 void cell_asked(struct job *c);
 void cell_signal(struct init *in, struct job *c, int sig);
+/* When to be called again; UINT64_MAX: not. */
+uint64_t cell_nudge(struct job *c, uint64_t now);
 void cell_tell(struct init *in, const struct frame *f);
 void cell_expired(struct init *in, struct job *c);
 /* Whether a cell has ended and is listened to all the same. */

@@ -296,7 +296,9 @@ uint64_t jobs_expire(struct init *in)
 			expired(in, j);
 		if (j->deadline_us < next)
 			next = j->deadline_us;
-		again = j->kernel != NULL ? kernel_again(in, j, now) : UINT64_MAX;
+		again = j->kernel != NULL ? kernel_again(in, j, now)
+			: j->cell != NULL ? cell_nudge(j, now)
+					  : UINT64_MAX;
 		if (again < next)
 			next = again;
 	}

@@ -472,6 +472,7 @@ def test_spill_of_much(server):
         assert box.out(f"wc -c < '{r['output_file']}'").strip() == str(150 * MIB)
 
 
+@pytest.mark.more
 def test_defaults(brief):
     """Time and output of a cell that does not say, and `null`."""
     with Session(brief) as box:
@@ -603,6 +604,7 @@ def test_a_timeout_keeps_the_session(session, name):
 STUBBORN = "import signal, time\nkept = 1\nprint('so far')\nwhile True:\n    try: time.sleep(1)\n    except KeyboardInterrupt: pass"
 
 
+@pytest.mark.more
 def test_a_cell_that_does_not_listen_is_killed(box):
     box.ok("kept = 2; open('f', 'w').write('kept')")
     r = box.cell(STUBBORN, timeout_ms=200)
@@ -650,6 +652,21 @@ def test_a_cell_may_catch_it(session):
     assert session.interrupt()[0] == 204
     r = session.done(cell)
     assert r["status"] in ("ok", "interrupted") and r["stdout"] == "up\ncaught\nend\n"
+
+
+def test_an_interrupt_just_before_a_wait(session):
+    """Python takes notice of a signal when the call ends in which it comes. Here another one follows at once, as by chance in any cell."""
+    cell = session.begin("import ctypes; list(map(ctypes.CDLL(None).usleep, [1000_000_000] * 2))")
+    assert session.interrupt()[0] == 204
+    assert session.done(cell)["status"] == "interrupted"
+
+
+def test_one_interrupt_is_one(session):
+    """Nothing that comes behind it disturbs what a cell does then."""
+    cell = session.begin("import time\ntry:\n    time.sleep(1000)\nexcept KeyboardInterrupt:\n    a = time.monotonic()\n    time.sleep(0.6)\n"
+                         "    b = time.monotonic()\nprint(b - a >= 0.6)")
+    assert session.interrupt()[0] == 204
+    assert session.done(cell)["stdout"] == "up\nTrue\n"
 
 
 ENDINGS = {
@@ -860,6 +877,7 @@ def test_who_waits_can_be_cancelled(box):
     assert box.value("seen") == "[0, 2, 4]"
 
 
+@pytest.mark.more
 def test_time_counts_from_the_start(box):
     """Not from when it was sent."""
     first = box.begin("import time; time.sleep(1.5)")
@@ -1124,6 +1142,7 @@ def test_who_leaves_and_wants_it_ended(box, fields):
     assert box.value("kept, ended") == "(5, True)"
 
 
+@pytest.mark.more
 def test_a_slow_reader_gets_everything_and_holds_nobody_up(box):
     """It reads nothing until the cell has ended, which prints far more than any buffer on the way holds."""
     with box.stream("for i in range(100000): print(f'{i:099}')\ndisplay({'text/plain': 'y' * 5000000}, raw=True)") as stream:
