@@ -473,6 +473,7 @@ def unread(box):
     return link, link.until_event("flood", "start")["cell"]
 
 
+@pytest.mark.more
 def test_a_slow_reader_holds_nobody_up_and_gets_everything(box):
     """It comes back before its time is over."""
     link, cell = unread(box)

@@ -398,6 +398,7 @@ def test_its_time_is_over_whatever_it_does(server):
     until(lambda: not server.running(word), "its processes are gone")
 
 
+@pytest.mark.more
 def test_idle(server):
     """Looking at it is no use of it."""
     box, word = Box(server, idle_seconds=2), mark()
@@ -585,6 +586,7 @@ def test_errors_are_the_table_of_the_docs():
     assert told == table and len(told) > 15
 
 
+@pytest.mark.more
 def test_it_is_audited(serve):
     server = serve()
     box = Box(server, ttl_seconds=2)

@@ -339,6 +339,7 @@ time.sleep(1000)
     assert content_of(server, r, "made.txt") == b"so far"
 
 
+@pytest.mark.more
 def test_there_is_a_timeout_by_default(server):
     r = server.execute("import time\ntime.sleep(1000)")
     assert (r["exit_code"], r["timed_out"]) == (None, True)

@@ -226,6 +226,7 @@ def test_memory_of_one_command_is_not_the_end_of_the_session(tight):
 # --- time ----------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.more
 def test_a_timeout_leaves_the_session_usable(server, session):
     word = mark()
     r = session.bash(f"echo before > f; echo so far; trap '' TERM INT HUP; while true; do sleep 1; : {word}; done", timeout_ms=2000)

@@ -95,6 +95,7 @@ def test_an_exception(server):
     assert result_of(events)["exit_code"] == 1
 
 
+@pytest.mark.more
 def test_a_timeout(server):
     events = events_of(server, "import time\nprint('so far')\nopen('made', 'w').write('x')\ntime.sleep(1000)", timeout_ms=2000)
     result = result_of(events)
@@ -188,6 +189,7 @@ def until_stuck(pid):
     return last
 
 
+@pytest.mark.more
 def test_a_slow_reader_holds_the_program_back(wide):
     """Nobody reads: the program stands still, the gate keeps little, and what is read later is what was printed."""
     word, total = mark(), 512 * MIB

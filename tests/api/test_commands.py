@@ -137,6 +137,7 @@ def test_timeout(server, box):
     assert box.out("echo on") == "on\n"
 
 
+@pytest.mark.more
 def test_defaults(brief):
     with Box(brief) as box:
         assert box.run("sleep 100")["status"] == "timeout"
@@ -199,6 +200,7 @@ def test_a_wrong_field(box, name):
 # --- looking, waiting, ending --------------------------------------------------------------------------------
 
 
+@pytest.mark.more
 def test_detached(box):
     command = detached(box, "echo one; sleep 2; echo two")
     until(lambda: look(box, command, 0)["stdout"] == "one\n", "its first output can be seen")
@@ -386,6 +388,7 @@ def test_events_from_anywhere(box):
     refused(box.server.call("GET", f"{box.path}/commands/{command}/events?after=x"), 422, "invalid_field", "after")
 
 
+@pytest.mark.more
 def test_several_follow(box):
     command = detached(box, "for i in $(seq 30); do echo $i; sleep 0.05; done")
     with concurrent.futures.ThreadPoolExecutor(8) as pool:
@@ -403,6 +406,7 @@ def test_characters_are_whole(box):
     assert [e.data["data"] for e in found if e.name == "stdout"][0] == "a"
 
 
+@pytest.mark.more
 def test_who_leaves_can_come_back(server, box):
     with Stream(server, f"{box.path}/commands", {"shell": "for i in $(seq 40); do echo $i; sleep 0.05; done", "stream": True}) as stream:
         first = [stream.next() for _ in range(5)]
@@ -427,6 +431,7 @@ def test_who_leaves_and_wants_it_ended(server, box):
         assert look(box, last)["status"] == "interrupted"
 
 
+@pytest.mark.more
 def test_who_leaves_means_nothing_to_it(server, box):
     word = mark()
     body = json.dumps({"shell": f"sleep 2; echo done; : {word}"}).encode()

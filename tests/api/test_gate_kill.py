@@ -112,6 +112,7 @@ def under_kills(server, runs, kills, lines):
 RUN_ENV = {"MAX_EXEC_TIMEOUT_MS": "600000", "MAX_CONCURRENT_EXECUTIONS": "64"}
 
 
+@pytest.mark.more
 def test_resumed_streams_are_whole(serve):
     under_kills(serve(env=RUN_ENV), runs=10, kills=20, lines=400)
 
@@ -135,6 +136,7 @@ def test_events_have_ids_only_when_there_is_a_key(serve):
     assert all(len(frame.split(b"\n")) == 3 for frame in frames), "id, event and data, and nothing else"
 
 
+@pytest.mark.more
 def test_a_lost_connection_can_be_resumed_without_any_kill(serve):
     """The client leaves and comes back: with a key the program goes on meanwhile."""
     server, word, key = serve(), mark(), uuid.uuid4().hex

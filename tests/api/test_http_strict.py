@@ -479,6 +479,7 @@ def test_a_trickle_of_headers_is_given_up(hasty):
         assert wire.closed and (said == b"" or said.startswith(b"HTTP/1.1 408 ")), said
 
 
+@pytest.mark.more
 def test_a_program_may_take_longer_than_headers(hasty):
     assert hasty.execute("import time; time.sleep(2.5); print(1)", timeout_ms=60000)["stdout"] == "1\n"
 

@@ -227,6 +227,7 @@ def test_a_full_ring_blocks_the_program_until_it_is_acknowledged(box):
     assert got + len(out) == size == end.stdout_bytes
 
 
+@pytest.mark.more
 def test_a_new_gate_gets_what_the_old_one_did_not_acknowledge(box):
     sh(box, 1, "for i in $(seq 2000); do echo $i; sleep 0.0001; done")
     joined, acked = b"", 0

@@ -342,6 +342,7 @@ print("end")
 # --- processor time ------------------------------------------------------------------------------------------
 
 
+@pytest.mark.more
 def test_share_of_the_processors(box_json):
     r = box_json("""
 import os, time
@@ -368,6 +369,7 @@ def test_processor_seconds_in_words(box_python):
     assert r.returncode == 128 + signal.SIGXCPU and b"--cpu-seconds" in r.stderr
 
 
+@pytest.mark.more
 def test_processor_seconds_when_the_warning_is_ignored(box_json):
     r = box_json("import signal; signal.signal(signal.SIGXCPU, signal.SIG_IGN)\nwhile True: pass",
                  "--cpu-seconds", "1")
@@ -521,6 +523,7 @@ def test_uncaught_exception(box_json):
 # --- figures -------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.more
 def test_figures_are_measured(box_json):
     idle = box_json("import time; time.sleep(0.5)")["figures"]
     busy = box_json("import time\nb = bytearray(b'x') * (100 << 20)\nend = time.process_time() + 0.5\n"

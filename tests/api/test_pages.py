@@ -622,6 +622,7 @@ def test_the_cell(server, browser):
     clean(browser, server)
 
 
+@pytest.mark.more
 @needs_chromium
 def test_a_program_that_fails_and_one_that_takes_too_long(server, browser):
     cell(browser, server, "1 / 0")
@@ -670,6 +671,7 @@ STREAMS = {
 }
 
 
+@pytest.mark.more
 @needs_chromium
 def test_streams_of_all_kinds(server, browser):
     """What the server might send, however it is cut into pieces."""
@@ -812,6 +814,7 @@ def test_light_and_dark(server, browser):
     assert colours["light"][0] > colours["light"][1] and colours["dark"][0] < colours["dark"][1]
 
 
+@pytest.mark.more
 @needs_chromium
 def test_nothing_is_remembered(server, browser):
     cell(browser, server, "print('secret')")
@@ -882,6 +885,7 @@ def test_trying_a_call_by_keyboard(server, browser):
     clean(browser, server, but=["422"])
 
 
+@pytest.mark.more
 @needs_chromium
 def test_trying_the_others(server, browser):
     """Events, parameters of a path, an upload, bytes."""

@@ -986,6 +986,7 @@ def test_second_interrupt_ends_it(start):
     assert p.wait(30) == 130
 
 
+@pytest.mark.more
 def test_program_that_ignores_the_interrupt_is_ended(start):
     p = begun(start, "import signal, time; signal.signal(2, signal.SIG_IGN)\nprint('deaf', flush=True)\n"
                      "while True: time.sleep(100)")

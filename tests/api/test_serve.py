@@ -503,6 +503,7 @@ def test_sigterm_lets_a_stream_finish(serve):
     assert server.process.wait(60) == 0
 
 
+@pytest.mark.more
 def test_sigterm_lets_an_execute_finish(serve):
     server, word = serve(), mark()
     code = f"import os, sys\nos.execv(sys.executable, [sys.executable, '-c', 'import time; time.sleep(2); print(1)', {word!r}])"
@@ -562,6 +563,7 @@ def test_kill_of_the_keeper_leaves_nothing(serve, run):
     assert run("run", "-c", "print(1)").stdout == b"1\n"
 
 
+@pytest.mark.more
 def test_kill_of_the_store_is_survived(serve):
     """Files are there again, and programs run, when the store was killed."""
     server = serve()

@@ -735,6 +735,7 @@ def test_a_daemon_does_not_stay(server):
 # --- floods --------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.more
 def test_output_that_nobody_reads(serve):
     """Ten clients ask for endless output and do not read it: the gate keeps little of it, others are served, and they are let go."""
     server = serve(env={"MAX_OUTPUT_BYTES": "500000000"}, write_timeout="1s", ci_cpu_seconds=60)
@@ -784,6 +785,7 @@ def test_answers_that_nobody_reads(serve):
     assert server.execute("print(1)")["stdout"] == "1\n"
 
 
+@pytest.mark.more
 def test_many_entries_of_files(server, same_processes):
     """999 are staged; when the last is not ours, none is and nothing runs."""
     count = "import os\nprint(sum(len(f) for _, _, f in os.walk('in')))"

@@ -197,6 +197,7 @@ def test_an_audit_that_cannot_be_written_refuses(serve, disk):
     assert int(lost[1]) > 0, "what could not be written is counted"
 
 
+@pytest.mark.more
 def test_an_audit_that_cannot_be_written_is_counted(serve, disk):
     server = serve(audit_file=disk.path / "audit" / "audit.jsonl", audit_on_error="continue")
     assert works(server)

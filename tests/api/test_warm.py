@@ -249,6 +249,7 @@ def pythons(server):
     return [pid for pid in server.tree() if words_of(pid) == [b"/usr/bin/python3"]]
 
 
+@pytest.mark.more
 def test_members_that_die_are_replaced(serve):
     server = serve(**POOLED)
     full_pool(server)

@@ -204,6 +204,7 @@ for place in ("/workspace", "/tmp", "/dev/shm", "/var/tmp", "/home/box"):
     assert 90 <= steps[0] <= 100 and steps[-1] <= 256, steps
 
 
+@pytest.mark.more
 def test_processor_seconds_of_one_process(serve):
     server = serve(env={"CPU_TIME_LIMIT_SEC": "1"})
     for flag in (True, False):

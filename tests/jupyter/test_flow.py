@@ -53,6 +53,7 @@ def test_both_streams(kernel):
         assert numbers(told.text()) == numbers(told.text("stderr")) == list(range(6000))
 
 
+@pytest.mark.more
 def test_more_displays_than_are_kept(kernel):
     """A progress bar that goes on for hours."""
     with kernel.client() as client:
@@ -110,6 +111,7 @@ def test_nobody_is_there(kernel):
         assert text.startswith("000000000 ") and (1 << 20) < len(text) < (8 << 20)
 
 
+@pytest.mark.more
 def test_who_does_not_read_leaves(kernel):
     """The program goes on when the client that made it wait has gone."""
     with kernel.client(session_id="mine") as client:
@@ -122,6 +124,7 @@ def test_who_does_not_read_leaves(kernel):
     assert kernel.run("6 * 7").value == "42"
 
 
+@pytest.mark.more
 def test_interrupted_while_it_waits(kernel):
     with kernel.client() as client:
         header = client.execute("while True: print('x' * 1000)")
@@ -168,6 +171,7 @@ def cells_of(kernel):
     return answer["cells"]
 
 
+@pytest.mark.more
 def test_somebody_looks_at_it_meanwhile(server, kernel):
     """An answer is told from the log where it lies: nothing is let go of meanwhile, and then it goes on."""
     with kernel.client() as client:
@@ -184,6 +188,7 @@ def test_somebody_looks_at_it_meanwhile(server, kernel):
         assert MISSING not in told.text("stderr")
 
 
+@pytest.mark.more
 def test_large_displays_to_a_slow_client(kernel):
     with kernel.client() as client:
         header = client.execute("for i in range(6): display({'text/plain': str(i) + 'x' * 10_000_000}, raw=True); print(i)")

@@ -108,6 +108,7 @@ def leave(client, header):
     return found
 
 
+@pytest.mark.more
 def test_away_again_and_again(kernel):
     """Whoever comes and goes while a cell prints has heard everything once, in order, between them."""
     with kernel.client(session_id="mine") as client:
@@ -404,6 +405,7 @@ def test_the_answer_is_for_who_asked_also_after_a_kill(serve):
             assert client.run("1").ok
 
 
+@pytest.mark.more
 def test_a_client_takes_its_own_place(kernel):
     """Its old connection hangs, with output in it; nothing of that is lost."""
     with kernel.client(session_id="mine") as old:
