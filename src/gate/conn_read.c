@@ -206,6 +206,17 @@ static void body_complete(struct conn *c)
 	begin_work(c);
 }
 
+/* Whoever takes the body hears that no more of it comes: the rest of its work is over, too. */
+static void refuse_body(struct req *r, const struct http_refusal *why)
+{
+	void (*gone)(struct req *r) = r->gone;
+
+	r->gone = NULL;
+	if (gone != NULL)
+		gone(r);
+	req_refuse(r, why->status, "malformed_request", NULL, "%s", why->why);
+}
+
 static ptrdiff_t feed_chunks(struct conn *c, const char *p, size_t n)
 {
 	struct http_refusal why;
@@ -219,7 +230,7 @@ static ptrdiff_t feed_chunks(struct conn *c, const char *p, size_t n)
 		ptrdiff_t taken = 0;
 
 		if (used < 0) {
-			req_refuse(c->req, why.status, "malformed_request", NULL, "%s", why.why);
+			refuse_body(c->req, &why);
 			return -1;
 		}
 		if (data.n > 0) {

@@ -7,13 +7,14 @@ made, behind a proxy, to take one client's bytes for another client's request.
 import contextlib
 import json
 import os
+import pathlib
 import re
 import resource
 import socket
 
 import pytest
 
-from server import needs_root, serve, shared, until  # noqa: F401
+from server import file_part, multipart, needs_root, serve, shared, until  # noqa: F401
 
 pytestmark = needs_root
 
@@ -289,6 +290,32 @@ def test_a_chunked_body_over_its_limit(server):
             pytest.fail("it took 64 MiB")
         assert wire.response().status == 413
         assert wire.is_ended()
+
+
+def pipes(server):
+    """How many the gate has: one for each upload on its way to the store."""
+    found = 0
+    for fd in pathlib.Path(f"/proc/{server.pid_of('gate')}/fd").iterdir():
+        with contextlib.suppress(OSError):
+            found += os.readlink(fd).startswith("pipe:")
+    return found
+
+
+def test_a_bad_chunk_ends_an_upload(server):
+    """Whoever takes the body is told: nothing of the upload goes on without its request."""
+    before = pipes(server)
+    kind, form = multipart([file_part(b"x" * 300_000)])
+    for _ in range(20):
+        with server.wire() as wire:
+            part = form[:200_000]
+            wire.send(message(server, b"POST /v1/files HTTP/1.1", b"Content-Type: " + kind.encode(), CHUNKED))
+            wire.send(b"%x\r\n%s\r\n" % (len(part), part))
+            until(lambda: pipes(server) > before, "the upload has begun")
+            wire.send(b"no size\r\n")
+            assert wire.response().status == 400
+            assert wire.is_ended()
+    until(lambda: pipes(server) == before, "none is left")
+    assert server.call("GET", "/v1/files") == (200, {"files": []})
 
 
 def test_a_large_body_below_the_limit(server):
