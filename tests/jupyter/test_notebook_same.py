@@ -139,7 +139,7 @@ def plain(text):
     """Without what differs from one run to the next: colours, addresses, times, names of temporary files, random ids."""
     text = re.sub(r"\x1b\[[0-9;]*m", "", text)
     text = re.sub(r"0x[0-9a-f]{6,}", "0x", text)
-    text = re.sub(r"(/tmp/ipykernel_\d+/)?\b\d+\.py\b|<ipython-input-[^>]*>", "FILE", text)
+    text = re.sub(r"(/\S*/ipykernel_\d+/)?\b\d+\.py\b|<ipython-input-[^>]*>", "FILE", text)
     text = re.sub(r"[0-9a-f]{32}|[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}", "ID", text)
     text = re.sub(r"\d+(\.\d+)?(?= ?(ns|µs|us|ms|s)\b)", "N", text)
     return around(text) if "Traceback" in text else text

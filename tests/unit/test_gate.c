@@ -103,6 +103,7 @@ void gate_close(void)
 	free_all(&g.tombs);
 	free_all(&g.idems);
 	table_done(&g.abox_table);
+	table_done(&g.kernel_table);
 	config_done(&g.config);
 }
 
