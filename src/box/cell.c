@@ -38,9 +38,8 @@
 #define SYNC_MAX 32    /* bytes of a SYNC, which are sent back */
 #define AGAIN_US (20 * US_PER_MS) /* after a packet for which there was no memory */
 #define NUDGE_US \
-	(5 *     \
-	 US_PER_MS) /* from an interrupt to the first nudge; four times as long to each of the others */
-#define NUDGES 4
+	(5 * US_PER_MS) /* from an interrupt to the first nudge; 20 times as long to the other */
+#define NUDGES 2
 
 bool cell_lingers(const struct job *j)
 {
@@ -248,7 +247,7 @@ void cell_signal(struct init *in, struct job *c, int sig)
 
 /* Python looks for signals between its own steps. One that comes after such a look and before a system call that waits is
  * noticed when that call ends, and that may be never. SIGURG, for which a kernel has a handler that does nothing, ends it;
- * one that has been interrupted by then goes on where it is. Who has no handler ignores it. */
+ * one that has been interrupted by then goes on where it is, as Python's own calls do. Who has no handler ignores it. */
 uint64_t cell_nudge(struct job *c, uint64_t now)
 {
 	struct cell *own = c->cell;
@@ -257,7 +256,7 @@ uint64_t cell_nudge(struct job *c, uint64_t now)
 		return UINT64_MAX;
 	if (own->nudge_us <= now) {
 		(void)kill(own->kernel->pid, SIGURG);
-		own->nudge_us = ++own->nudges < NUDGES ? now + (NUDGE_US << (2 * own->nudges)) : 0;
+		own->nudge_us = ++own->nudges < NUDGES ? now + 20 * NUDGE_US : 0;
 	}
 	return own->nudge_us == 0 ? UINT64_MAX : own->nudge_us;
 }
@@ -334,8 +333,11 @@ static void replied(struct init *in, struct job *c)
 	measure(c);
 	job_tell_exit(in, c);
 	victim = oldest(in, k, &count);
-	if (victim != NULL && count > CELLS_LINGER_MAX)
+	if (victim != NULL && count > CELLS_LINGER_MAX) {
+		streams_mark(victim);
+		streams_pump(in, victim);
 		cell_shut(in, victim);
+	}
 }
 
 /* What its cells printed before the kernel's end is theirs; nothing is after it. */

@@ -87,7 +87,7 @@ void channel_watch(struct init *in, struct job *j, uint32_t events)
 	if (j->channel_events != 0)
 		watch_del(in, j->channel_fd);
 	if (events != 0)
-		watch_add(in, j->channel_fd, WATCH_CHANNEL, job_slot(in, j), events);
+		(void)watch_add(in, j->channel_fd, WATCH_CHANNEL, job_slot(in, j), events);
 	j->channel_events = events;
 }
 

@@ -85,7 +85,7 @@ void conn_open(struct init *in, int fd)
 	conn_close(in);
 	in->gate_fd = fd;
 	in->gate_watches_write = false;
-	watch_add(in, fd, WATCH_GATE, 0, EPOLLIN);
+	(void)watch_add(in, fd, WATCH_GATE, 0, EPOLLIN);
 	for (unsigned int i = 0; i < JOBS_MAX; i++)
 		if (in->jobs[i].state != JOB_FREE) {
 			ring_rewind(&in->jobs[i].ring);
@@ -271,7 +271,8 @@ void conn_flush(struct init *in)
 	}
 	if (blocked != in->gate_watches_write) {
 		watch_del(in, in->gate_fd);
-		watch_add(in, in->gate_fd, WATCH_GATE, 0, blocked ? EPOLLIN | EPOLLOUT : EPOLLIN);
+		(void)watch_add(in, in->gate_fd, WATCH_GATE, 0,
+				blocked ? EPOLLIN | EPOLLOUT : EPOLLIN);
 		in->gate_watches_write = blocked;
 	}
 }

@@ -28,14 +28,14 @@
 #include <sys/signalfd.h>
 #include <sys/wait.h>
 
-void watch_add(struct init *in, int fd, enum watch what, unsigned int slot, uint32_t events)
+int watch_add(struct init *in, int fd, enum watch what, unsigned int slot, uint32_t events)
 {
 	struct epoll_event e = {
 		.events = events,
 		.data.u64 = (uint64_t)what << 32 | slot,
 	};
 
-	(void)epoll_ctl(in->epoll_fd, EPOLL_CTL_ADD, fd, &e);
+	return epoll_ctl(in->epoll_fd, EPOLL_CTL_ADD, fd, &e) < 0 ? -errno : 0;
 }
 
 void watch_del(struct init *in, int fd)
@@ -176,8 +176,8 @@ int main(int argc, char **argv)
 	in.control_fd = INIT_CONTROL_FD;
 	in.mutant = argc > 1 ? argv[1] : "";
 	settle(&in);
-	watch_add(&in, in.control_fd, WATCH_CONTROL, 0, EPOLLIN);
-	watch_add(&in, in.children_fd, WATCH_CHILDREN, 0, EPOLLIN);
+	(void)watch_add(&in, in.control_fd, WATCH_CONTROL, 0, EPOLLIN);
+	(void)watch_add(&in, in.children_fd, WATCH_CHILDREN, 0, EPOLLIN);
 	loop(&in);
 	return 0;
 }

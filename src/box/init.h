@@ -40,11 +40,12 @@ enum job_state {
 };
 
 struct out_stream {
-	int fd;         /* -1 after end of file */
-	bool watched;   /* is in the epoll set */
-	uint64_t total; /* bytes read, dropped ones included */
-	uint64_t kept;  /* bytes put into the ring */
-	uint64_t left;  /* how many more come before something that waits: EXIT, a message */
+	int fd;            /* -1 after end of file */
+	bool watched;      /* is in the epoll set */
+	uint64_t total;    /* bytes read, dropped ones included */
+	uint64_t kept;     /* bytes put into the ring */
+	uint64_t left;     /* how many more come before something that waits: EXIT, a message */
+	uint64_t later_us; /* it is not watched, and read then; 0: as soon as there is something */
 	bool cut;
 };
 
@@ -101,6 +102,8 @@ struct job {
 	int exec_fd; /* the child reports such a failure here */
 
 	struct out_stream out[2]; /* stdout or terminal, stderr */
+	uint64_t drop_us;         /* when a few bytes were read last */
+	unsigned int drop_from;   /* of which stream, from 1; 0: there was much, or nothing */
 	struct ring ring;
 
 	int in_fd; /* -1: closed or none */
@@ -199,6 +202,8 @@ void streams_pump(struct init *in, struct job *j);
 /* Whether some of it is still to be read. */
 bool streams_behind(const struct job *j);
 void out_event(struct init *in, struct job *j, unsigned int i);
+/* Read what was left to be collected, if it is time. When to be called again; UINT64_MAX: not. The job may be free then. */
+uint64_t streams_due(struct init *in, struct job *j, uint64_t now);
 void input_close(struct init *in, struct job *j);
 void input_feed(struct init *in, struct job *j);
 void job_input(struct init *in, const struct frame *f);
@@ -288,5 +293,6 @@ int files_run(const struct job_spec *spec);
 
 /* --- init.c --- */
 
-void watch_add(struct init *in, int fd, enum watch what, unsigned int slot, uint32_t events);
+/* 0 or -errno. */
+int watch_add(struct init *in, int fd, enum watch what, unsigned int slot, uint32_t events);
 void watch_del(struct init *in, int fd);

@@ -290,6 +290,11 @@ uint64_t jobs_expire(struct init *in)
 		struct job *j = &in->jobs[i];
 		uint64_t again;
 
+		if (j->state == JOB_FREE)
+			continue;
+		again = streams_due(in, j, now);
+		if (again < next)
+			next = again;
 		if (j->state != JOB_RUNNING)
 			continue;
 		if (j->deadline_us <= now)

@@ -6,14 +6,24 @@
  * before them, the EXIT of a job and a message of its kernel: what is in the pipes at that moment is
  * marked, and is read first. It is counted in bytes, and a pipe that is empty has none left: user code
  * that is root of its box can open a pipe of ours for reading, and take away what was counted.
+ *
+ * A program that prints line by line would have each of them carried on its own, by four processes. What it prints is read
+ * at once, but not again before a millisecond has passed: what comes meanwhile is one piece. That is for one stream: what
+ * comes on the other ends it, so their order is as good as it was. And not for terminals, where somebody looks at it, and
+ * which hold so little that nothing would be gained.
  */
 #include "box/init.h"
 
+#include "base/clock.h"
 #include "base/own.h"
 
 #include <string.h>
 #include <sys/epoll.h>
 #include <sys/ioctl.h>
+
+#define COLLECT_US US_PER_MS
+#define FEW        4096  /* bytes: as many at once need not be collected */
+#define PTY_MAX    16384 /* a terminal does not tell how much it has: 4 KiB, and 8 behind that */
 
 /* --- descriptors ---------------------------------------------------------------------------- */
 
@@ -23,6 +33,7 @@ static void out_close(struct init *in, struct out_stream *s)
 		watch_del(in, s->fd);
 	s->watched = false;
 	s->left = 0;
+	s->later_us = 0;
 	fd_close(&s->fd);
 }
 
@@ -54,20 +65,23 @@ void streams_watch(struct init *in, struct job *j)
 
 	for (unsigned int i = 0; i < 2; i++) {
 		struct out_stream *s = &j->out[i];
-		bool want = s->fd >= 0 && room;
+		bool want = s->fd >= 0 && room && s->later_us == 0;
 
-		if (want && !s->watched)
-			watch_add(in, s->fd, i == 0 ? WATCH_OUT : WATCH_ERR, job_slot(in, j),
-				  EPOLLIN);
-		else if (!want && s->watched && s->fd >= 0)
+		if (want && !s->watched &&
+		    watch_add(in, s->fd, i == 0 ? WATCH_OUT : WATCH_ERR, job_slot(in, j), EPOLLIN) <
+			    0) {
+			want = false; /* no memory, or too many of them: then by looking */
+			s->later_us = clock_us() + COLLECT_US;
+		} else if (!want && s->watched && s->fd >= 0) {
 			watch_del(in, s->fd);
+		}
 		s->watched = want;
 	}
 	if (j->in_fd >= 0) {
 		bool want = j->in_len > 0;
 
 		if (want && !j->in_watched)
-			watch_add(in, j->in_fd, WATCH_IN, job_slot(in, j), EPOLLOUT);
+			(void)watch_add(in, j->in_fd, WATCH_IN, job_slot(in, j), EPOLLOUT);
 		else if (!want && j->in_watched)
 			watch_del(in, j->in_fd);
 		j->in_watched = want;
@@ -122,7 +136,10 @@ void streams_mark(struct job *j)
 
 		if (j->out[i].fd < 0 || ioctl(j->out[i].fd, FIONREAD, &left) < 0 || left < 0)
 			left = 0;
+		else if ((j->flags & JOB_PTY) != 0)
+			left = PTY_MAX;
 		j->out[i].left = (uint64_t)left;
+		j->out[i].later_us = 0;
 	}
 }
 
@@ -149,22 +166,69 @@ void streams_pump(struct init *in, struct job *j)
 	}
 }
 
-void out_event(struct init *in, struct job *j, unsigned int i)
+static void take(struct init *in, struct job *j, unsigned int i)
 {
 	struct out_stream *s = &j->out[i];
 	ssize_t n;
 
-	if (s->fd < 0 || !wants_output(j))
-		return;
 	if (is_over(j, s))
 		n = discard(s->fd, RING_READ_MAX);
 	else if (j->state == JOB_ENDED && !job_reads_to_end(j))
 		n = -EAGAIN; /* no more than what was marked, and job_settle() does that */
 	else
 		n = read_stream(j, i, RING_READ_MAX);
+	s->later_us = 0;
+	j->drop_from = n > 0 && n < FEW ? i + 1 : 0;
+	if (n > 0)
+		j->drop_us = clock_us();
 	if (n <= 0 && n != -EAGAIN && n != -EINTR)
 		out_close(in, s);
+}
+
+/* Whether it prints a little again and again, and nobody waits for its end. */
+static bool drips(const struct job *j, unsigned int i)
+{
+	return j->drop_from == i + 1 && (j->flags & JOB_PTY) == 0 &&
+	       (j->state == JOB_RUNNING || cell_lingers(j)) && clock_us() < j->drop_us + COLLECT_US;
+}
+
+void out_event(struct init *in, struct job *j, unsigned int i)
+{
+	struct out_stream *s = &j->out[i], *other = &j->out[1 - i];
+
+	if (s->fd < 0 || !wants_output(j))
+		return;
+	if (drips(j, i)) {
+		s->later_us = j->drop_us + COLLECT_US;
+		streams_watch(in, j);
+		return;
+	}
+	if (other->later_us != 0 && other->fd >= 0) /* it has what was printed before */
+		take(in, j, 1 - i);
+	if (wants_output(j))
+		take(in, j, i);
 	job_settle(in, j);
+}
+
+uint64_t streams_due(struct init *in, struct job *j, uint64_t now)
+{
+	uint64_t next = UINT64_MAX;
+
+	for (unsigned int i = 0; i < 2 && j->state != JOB_FREE; i++) {
+		struct out_stream *s = &j->out[i];
+
+		if (s->later_us != 0 && s->later_us <= now) {
+			s->later_us = 0;
+			if (s->fd >= 0 && wants_output(j))
+				take(in, j, i);
+			if (s->fd >= 0 && drips(j, i)) /* without being watched in between */
+				s->later_us = j->drop_us + COLLECT_US;
+			job_settle(in, j);
+		}
+		if (s->later_us != 0 && s->later_us < next)
+			next = s->later_us;
+	}
+	return next;
 }
 
 /* --- input ---------------------------------------------------------------------------------- */

@@ -9,7 +9,7 @@ import sys
 import pytest
 
 sys.path.insert(0, os.path.join(os.path.dirname(__file__), ".."))
-from gate import FRAMES, OPS, Failed, Gone, Keeper  # noqa: E402
+from gate import FRAMES, OPS, Exit, Failed, Gone, Keeper  # noqa: E402
 
 pytestmark = pytest.mark.skipif(os.geteuid() != 0, reason="a default box needs root on a cgroup v1 host")
 
@@ -201,6 +201,91 @@ def test_output_limit_counts_and_drains(box):
     assert err.endswith(b"end\n")
     assert (end.stdout_bytes, end.stderr_bytes) == (300000, 104)
     assert end.flags == 2
+
+
+# --- collecting ----------------------------------------------------------------------------------------------
+
+
+def python(box, job, code, **kw):
+    box.run(job, "/usr/bin/python3", "-c", code, env=ENV, **kw)
+
+
+def frames(box, job):
+    """The output of a job as it comes, (stream, bytes) of each frame; its Exit."""
+    found = []
+    while True:
+        frame = box.next(job)
+        if frame.name == "EXIT":
+            box.send("ACK", job, frame.number)
+            return found, Exit(frame.body)
+        if frame.name == "OUTPUT":
+            box.send("ACK", job, frame.number)
+            found.append((frame.flags, frame.body))
+
+
+SLOWLY = """
+import os, time
+for i in range(2000):
+    os.write(%d, b"%%d\\n" %% i)
+    end = time.perf_counter() + 1e-4
+    while time.perf_counter() < end: pass
+"""
+
+
+@pytest.mark.parametrize("stream", [1, 2])
+@pytest.mark.parametrize("flags", [0, SWEEP])
+def test_lines_in_a_row_come_together(box, stream, flags):
+    python(box, 1, SLOWLY % stream, flags=flags)
+    found, end = frames(box, 1)
+    text = b"".join(b"%d\n" % i for i in range(2000))
+    assert b"".join(body for _, body in found) == text
+    assert len(found) <= end.wall_us / 1000 + len(text) / 2048 + 8, "one in a millisecond, and those that are large"
+
+
+TURNS = """
+import os
+while os.read(0, 1):
+    os.write(%d, b"a\\n")
+    os.write(%d, b"b\\n")
+"""
+
+
+@pytest.mark.parametrize("first, second", [(1, 2), (2, 1)])
+def test_streams_in_turn_stay_in_turn(box, first, second):
+    """Each turn begins when the one before it has arrived."""
+    python(box, 1, TURNS % (first, second), flags=STDIN)
+    for i in range(300):
+        box.send("INPUT", 1, i, body=b"x")
+        turn = [box.wait_for(1, "OUTPUT") for _ in range(2)]
+        assert [(frame.flags, frame.body) for frame in turn] == [(first, b"a\n"), (second, b"b\n")]
+        box.send("ACK", 1, turn[1].number)
+    box.send("INPUT_END", 1, 300)
+    assert box.until_exit(1)[0] == b""
+
+
+@pytest.mark.parametrize("count", [100, 700, 3000])
+def test_a_terminal_has_said_everything_before_its_end(box, count):
+    """Also what it does not count as there to be read."""
+    python(box, 1, f"import os\nos.write(1, b''.join(b'%d\\n' % i for i in range({count})))\nos._exit(0)", flags=PTY)
+    assert box.until_exit(1)[0].replace(b"\r", b"") == b"".join(b"%d\n" % i for i in range(count))
+
+
+@pytest.mark.parametrize("then", ["time.sleep(1000)", "os.close(1); time.sleep(1000)", "os.fork() or time.sleep(1000)"])
+@pytest.mark.parametrize("count", [2, 3, 50])
+def test_the_last_line_does_not_wait_for_another(box, count, then):
+    python(box, 1, f"import os, time\nfor i in range({count}): os.write(1, b'x\\n')\n{then}")
+    got = b""
+    while len(got) < 2 * count:
+        frame = box.wait_for(1, "OUTPUT")
+        got += frame.body
+    assert got == b"x\n" * count
+    box.send("SIGNAL", 1, body=struct.pack("<II", signal.SIGKILL, 2))
+
+
+def test_the_last_lines_come_before_the_end(box):
+    for job in range(1, 40):
+        python(box, job, "import os\nfor i in range(20): os.write(1, b'x\\n')\nos._exit(0)")
+        assert box.until_exit(job)[0] == b"x\n" * 20
 
 
 # --- acknowledgements and a new gate -------------------------------------------------------------------------

@@ -4,6 +4,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <poll.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -68,7 +69,14 @@ static void start_kernel(void)
 	channel_watch(in, k, EPOLLIN);
 }
 
-/* As epoll reports it: whatever is watched; what is not ready says so. */
+static bool is_ready(const struct out_stream *s)
+{
+	struct pollfd p = { .fd = s->fd, .events = POLLIN };
+
+	return s->watched && poll(&p, 1, 0) > 0;
+}
+
+/* As epoll reports it: streams that are ready; of channels whatever is watched, what is not ready says so. */
 static void turn(void)
 {
 	for (unsigned int i = 0; i < JOBS_MAX; i++) {
@@ -76,9 +84,9 @@ static void turn(void)
 
 		if (j->state != JOB_FREE && j->channel_events != 0)
 			job_event(in, i, WATCH_CHANNEL);
-		if (j->state != JOB_FREE && j->out[0].watched)
+		if (j->state != JOB_FREE && is_ready(&j->out[0]))
 			job_event(in, i, WATCH_OUT);
-		if (j->state != JOB_FREE && j->out[1].watched)
+		if (j->state != JOB_FREE && is_ready(&j->out[1]))
 			job_event(in, i, WATCH_ERR);
 	}
 	(void)jobs_expire(in);
@@ -101,6 +109,7 @@ static void finish(void)
 	end_kernel();
 	(void)close(channel);
 	for (int round = 0; round < 100; round++) {
+		(void)usleep(50); /* what is collected is read after a millisecond */
 		turn();
 		for (unsigned int i = 0; i < JOBS_MAX; i++) {
 			struct job *j = &in->jobs[i];
