@@ -11,20 +11,20 @@ import _signal
 import asyncio.base_events
 import asyncio.events
 import asyncio.selector_events
+import operator
 import selectors
 import signal
+from _signal import SIG_DFL, SIG_IGN
 from asyncio import CancelledError
 from contextlib import contextmanager
 from types import coroutine
 
 _SIGINT, _SIGURG = int(signal.SIGINT), int(signal.SIGURG)
+# Does nothing, and has no frame.
+_NOTHING = operator.is_
 # Not those of the signal module, which convert to enums and back.
 _set, _get, _default = _signal.signal, _signal.getsignal, signal.default_int_handler
 _LOOP_FILES = {module.__file__ for module in (asyncio.base_events, asyncio.events, asyncio.selector_events, selectors)}
-
-
-def _nothing(_, __):
-    pass
 
 
 class Interrupts:
@@ -33,22 +33,20 @@ class Interrupts:
         self.task = self.loop = None
         self.coming = False
 
-    def prepare(self):
-        """Init sends SIGURG behind an interrupt: one that comes just before a call that waits would be noticed after it."""
-        self.disarm()
-        _set(_SIGURG, _nothing)
-
     def arm(self):
         """For a cell. Python's own handler: others look for it, and it has no frame."""
+        if _get(_SIGURG) in (SIG_DFL, SIG_IGN):
+            # Init sends it behind an interrupt: one that comes just before a call that waits would be noticed after it.
+            _set(_SIGURG, _NOTHING)
         _set(_SIGINT, _default)
 
     def disarm(self):
         """Between cells nobody else's handler is in place."""
-        _set(_SIGINT, _nothing)
+        _set(_SIGINT, _NOTHING)
 
     def after_fork(self):
         self.task = self.loop = None
-        if _get(_SIGINT) in (_nothing, self.on_signal):
+        if _get(_SIGINT) in (_NOTHING, self.on_signal):
             _set(_SIGINT, _default)
 
     def on_signal(self, _, frame):

@@ -58,7 +58,7 @@ def prepare(imports=()):
 def serve(fd=CHANNEL):
     """The rest of this process's life."""
     descriptors.prepare()
-    interrupts.prepare()
+    interrupts.disarm()
     fresh.renew()
     kernel = Kernel(fd, _shell)
     kernel.loop = loop.create()
