@@ -49,6 +49,8 @@ async function run(kernel, code, more = {}, onStdin) {
 async function withKernel(f) {
   const kernel = await kernels.startNew({ name: 'python3' });
   try {
+    // What the client asks by itself: if the kernel ends first, nobody here would hear that it was refused.
+    await within(kernel.info, 'info');
     await f(kernel);
   } finally {
     await kernel.shutdown();
