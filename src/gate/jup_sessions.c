@@ -280,7 +280,7 @@ static void new_id(char id[KERNEL_UUID])
 	(void)snprintf(id, KERNEL_UUID,
 		       "%02x%02x%02x%02x-%02x%02x-4%01x%02x-%x%01x%02x-%02x%02x%02x%02x%02x%02x",
 		       b[0], b[1], b[2], b[3], b[4], b[5], b[6] & 15u, b[7], 8u + (b[8] & 3u),
-		       b[8] >> 4, b[9], b[10], b[11], b[12], b[13], b[14], b[15]);
+		       (unsigned int)b[8] >> 4, b[9], b[10], b[11], b[12], b[13], b[14], b[15]);
 }
 
 /* 0, or -1: refused, and nothing was changed. */

@@ -69,8 +69,8 @@ static void make_uuid(const struct abox *a, const char *name, char uuid[KERNEL_U
 	(void)snprintf(uuid, KERNEL_UUID,
 		       "%05x%01x%02x-%02x%02x-4%01x%02x-%x%01x%02x-%02x%02x%02x%02x%02x%02x", node,
 		       hash[0] & 15u, hash[1], hash[2], hash[3], hash[4] & 15u, hash[5],
-		       8u + (hash[6] & 3u), hash[6] >> 4, hash[7], hash[8], hash[9], hash[10],
-		       hash[11], hash[12], hash[13]);
+		       8u + (hash[6] & 3u), (unsigned int)hash[6] >> 4, hash[7], hash[8], hash[9],
+		       hash[10], hash[11], hash[12], hash[13]);
 }
 
 static uint32_t uuid_hash(const char *uuid, size_t n)
