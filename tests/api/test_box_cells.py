@@ -654,8 +654,10 @@ def test_a_cell_may_catch_it(session):
     assert r["status"] in ("ok", "interrupted") and r["stdout"] == "up\ncaught\nend\n"
 
 
-def test_an_interrupt_just_before_a_wait(session):
+@pytest.mark.parametrize("before", ["pass", "import signal; signal.signal(signal.SIGURG, signal.SIG_IGN)"], ids=["", "after a cell that ignores SIGURG"])
+def test_an_interrupt_just_before_a_wait(session, before):
     """Python takes notice of a signal when the call ends in which it comes. Here another one follows at once, as by chance in any cell."""
+    session.ok(before)
     cell = session.begin("import ctypes; list(map(ctypes.CDLL(None).usleep, [1000_000_000] * 2))")
     assert session.interrupt()[0] == 204
     assert session.done(cell)["status"] == "interrupted"
