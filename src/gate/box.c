@@ -59,11 +59,14 @@ static int send_flagged(struct gbox *b, uint16_t type, uint16_t flags, uint64_t 
 		return -ENOMEM;
 	if (buf_len(&b->out) >= FLUSH_AT) {
 		flush(b);
-	} else if (!b->dirty) { /* what one turn has to say goes in one piece */
+		return 0;
+	}
+	if (!b->dirty) { /* what one turn has to say goes in one piece */
 		b->dirty = true;
 		b->next_dirty = b->g->dirty_boxes;
 		b->g->dirty_boxes = b;
 	}
+	b->g->unsaid = b->g->unsaid || (type != FRAME_ACK && type != FRAME_PAUSE);
 	return 0;
 }
 
@@ -75,6 +78,7 @@ static int send_frame(struct gbox *b, uint16_t type, uint64_t id, uint64_t numbe
 
 void gboxes_flush(struct gate *g)
 {
+	g->unsaid = false;
 	while (g->dirty_boxes != NULL) {
 		struct gbox *b = g->dirty_boxes;
 

@@ -25,7 +25,10 @@ static ssize_t transmit(struct conn *c, const void *p, size_t n)
 	uint32_t want = 0;
 	ssize_t put;
 
-	aboxes_save(c->g); /* first: what it says is so for the next gate, too */
+	/* First: what it says is so for the next gate, too, and has reached init. */
+	aboxes_save(c->g);
+	if (c->g->unsaid)
+		gboxes_flush(c->g);
 	if (c->tls != NULL)
 		return tls_send(c->tls, p, n, &want);
 	put = send(c->fd, p, n, MSG_NOSIGNAL);

@@ -87,6 +87,7 @@ struct gate {
 	unsigned int nconns;
 	struct gbox *boxes;
 	struct gbox *dirty_boxes; /* with frames for the end of this turn */
+	bool unsaid;              /* one of those frames starts or changes something */
 	unsigned int nboxes;
 	struct ci_stream *streams;
 	struct session *sessions;

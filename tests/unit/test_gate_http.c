@@ -443,6 +443,50 @@ TEST(http_a_command_is_answered_when_it_has_ended)
 	finish(c, box);
 }
 
+/* After the events of a turn, before what is left for its end. */
+static bool was_begun, was_told;
+static int turned_client, turned_box;
+
+static void look_between(void *arg)
+{
+	unsigned int *turns = arg;
+	char byte;
+
+	if ((*turns)++ == 0)
+		return;
+	was_told = recv(turned_client, &byte, 1, MSG_PEEK) == 1;
+	was_begun = recv(turned_box, &byte, 1, MSG_PEEK) == 1;
+	g.loop.stop = true;
+}
+
+/* A gate may die at any moment: who was told that something was begun would wait for it for ever. */
+TEST(http_what_a_client_was_told_init_knows)
+{
+	static const char request[] =
+		"POST /v1/boxes/name:n/commands HTTP/1.1\r\nHost: localhost\r\n"
+		"Content-Type: application/json\r\nContent-Length: 31\r\n\r\n"
+		"{\"argv\":[\"prog\"],\"detach\":true}";
+	unsigned int turns = 0;
+	int c, box;
+
+	gate_open();
+	c = client();
+	box = ready_box(c, "{`name`:`n`}");
+	(void)asked_to_run(box, "");
+	CHECK_EQ_INT(send(c, request, strlen(request), 0), strlen(request));
+	turned_client = c;
+	turned_box = box;
+	g.loop.now_us = clock_us();
+	g.loop.stop = false;
+	g.loop.each_turn = look_between;
+	g.loop.arg = &turns;
+	loop_run(&g.loop);
+	CHECK(was_told && was_begun);
+	CHECK_EQ_INT(heard(c), 202);
+	CHECK(asked_to_run(box, "prog") != 0);
+	finish(c, box);
+}
+
 TEST(http_a_command_whose_box_goes_is_answered)
 {
 	struct box_figures f = { 0 };
