@@ -94,25 +94,18 @@ static void on_unpacked(struct file_call *c)
 	c->shape->done(r, c->op, &c->path, c->entry);
 }
 
-/* More than the box could hold is refused before it is full. */
+/* How much it may be is for the box to say: what does not fit there is not unpacked. */
 void file_unpack(struct req *r, struct abox *a, const struct file_shape *s,
 		 const struct file_path *p)
 {
 	static const struct file_ops ops = { .end = on_unpacked };
-	char bytes[24], entries[24];
 	struct file_call *c;
 
 	if (!file_may_change(r, s, p))
 		return;
 	c = file_call_new(r, a, s, p, &ops, sizeof(*c));
-	if (c == NULL)
-		return;
-	(void)snprintf(bytes, sizeof(bytes), "%llu",
-		       (unsigned long long)a->limits.v[LIMIT_WORKSPACE]);
-	(void)snprintf(entries, sizeof(entries), "%llu",
-		       (unsigned long long)a->limits.v[LIMIT_WORKSPACE_INODES]);
-	if (file_call_run(c, FILEOP_UNPACK,
-			  (const char *const[]){ "auto", bytes, entries, NULL }) == 0)
+	if (c != NULL &&
+	    file_call_run(c, FILEOP_UNPACK, (const char *const[]){ "auto", "0", "0", NULL }) == 0)
 		file_call_take_body(c);
 }
 
