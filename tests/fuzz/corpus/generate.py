@@ -11,9 +11,14 @@ at once teach the fuzzer little. Files with other names, such as inputs that onc
 import pathlib
 import re
 import struct
+import sys
 
 HERE = pathlib.Path(__file__).resolve().parent
 ROOT = HERE.parent.parent.parent
+sys.path.insert(0, str(ROOT / "tests"))
+sys.dont_write_bytecode = True
+
+import tars  # noqa: E402: found by the line above
 
 
 def write(target, name, data):
@@ -329,5 +334,41 @@ def seeds_json():
     write("json", "bad-utf8", b"\xc0\x80 \xed\xa0\x80 \xf4\x90\x80\x80 \xe2\x82 \xf0\x9f\x98 \xff")
 
 
-for make in (seeds_frame, seeds_job_spec, seeds_job_exit, seeds_listing, seeds_watch, seeds_fileop, seeds_ops, seeds_rlimits, seeds_chan, seeds_str, seeds_json):
+def seeds_tar_guard():
+    """The first byte says how to cut; an odd one has the checksums put right."""
+    a, directory, hard = tars.file("a", "abc"), tars.head("d/", "5"), tars.head("h", "1", link="a")
+    soft = tars.head("l", "2", link="a")
+    inputs = {
+        "posix": directory + tars.file("d/f", "hello") + soft + hard,
+        "gnu": tars.long_name("n" * 150) + tars.long_name("t" * 150, "K") + tars.head("x", "2", magic=tars.GNU) + a,
+        "v7": tars.head("d/", b"\0", magic=tars.V7) + tars.file("d/f", "hello", magic=tars.V7),
+        "pax": tars.pax(path="p" * 120, mtime="1.5") + tars.file("x", "abc") + tars.pax(size="3") + tars.head("y") + tars.pad("abc"),
+        "global": tars.pax(comment="c", kind=b"g") + a,
+        "label": tars.head("label", "V", magic=tars.GNU) + a,
+        "base-256": tars.head("b", size=tars.base256(3)) + tars.pad("abc"),
+        "sparse-old": tars.old_sparse("s", [(i * 1024, 1) for i in range(30)], b"x" * 30, 1 << 20),
+        "sparse-0.0": tars.pax_sparse("s", [(0, 1), (600, 2)], b"abc", 1024, "0.0"),
+        "sparse-0.1": tars.pax_sparse("s", [(0, 1), (600, 2)], b"abc", 1024, "0.1"),
+        "sparse-1.0": tars.pax_sparse("s", [(0, 1), (600, 2)], b"abc", 1024, "1.0"),
+        "nothing": b"",
+        "bad-device": tars.head("c", "3"),
+        "bad-volume": tars.head("m", "M", 3, magic=tars.GNU) + tars.pad("abc"),
+        "bad-negative": tars.head("n", size=b"\xff" * 12),
+        "bad-hard-link": tars.head("h", "1", 3, link="a") + tars.pad("abc"),
+        "bad-directory": tars.head("d", "5", 3) + tars.pad("abc"),
+        "bad-global": tars.pax(path="g", kind=b"g") + a,
+        "bad-pax": tars.extra("x", "9 path=a") + a,
+        "bad-two": tars.pax(path="a") + tars.long_name("b") + a,
+        "bad-map": tars.head("s", "0", magic=tars.GNU, fields={386: tars.octal(0, 12)}) + a,
+        "bad-sum": tars.head("s", checksum=b"0000000\0"),
+    }
+    for name, data in inputs.items():
+        write("tar_guard", name, b"\1" + data + tars.END)
+    write("tar_guard", "bad-cut", b"\0" + a)
+    write("tar_guard", "bad-behind", b"\0" + tars.END + a)
+    write("tar_guard", "tail", b"\0" + a + b"\0" * 10240)
+
+
+for make in (seeds_frame, seeds_job_spec, seeds_job_exit, seeds_listing, seeds_watch, seeds_fileop, seeds_ops, seeds_rlimits, seeds_chan, seeds_str, seeds_json,
+             seeds_tar_guard):
     make()
