@@ -41,7 +41,7 @@ unsigned int job_slot(const struct init *in, const struct job *j)
 struct job *job_find(struct init *in, uint64_t id)
 {
 	for (unsigned int i = 0; i < JOBS_MAX; i++)
-		if (in->jobs[i].state != JOB_FREE && in->jobs[i].id == id)
+		if (in->jobs[i].state != JOB_FREE && in->jobs[i].id == id && !in->jobs[i].forsaken)
 			return &in->jobs[i];
 	return NULL;
 }
@@ -268,6 +268,21 @@ void jobs_reap(struct init *in)
 		}
 }
 
+/* Its input is not closed: what has come so far must not be taken for all of it. Jobs are freed later, by jobs_expire(): our caller may
+ * be in the middle of one. */
+void jobs_forsake(struct init *in)
+{
+	for (unsigned int i = 0; i < JOBS_MAX; i++) {
+		struct job *j = &in->jobs[i];
+
+		if (j->state == JOB_FREE || (j->flags & JOB_ATTENDED) == 0)
+			continue;
+		j->forsaken = true;
+		if (j->state == JOB_RUNNING)
+			job_kill(j, SIGKILL);
+	}
+}
+
 static void expired(struct init *in, struct job *j)
 {
 	if (j->cell != NULL) {
@@ -290,6 +305,8 @@ uint64_t jobs_expire(struct init *in)
 		struct job *j = &in->jobs[i];
 		uint64_t again;
 
+		if (j->forsaken && j->state != JOB_RUNNING)
+			job_free(in, j);
 		if (j->state == JOB_FREE)
 			continue;
 		again = streams_due(in, j, now);

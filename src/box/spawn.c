@@ -27,7 +27,7 @@
 #include <termios.h>
 
 /* Descriptors of the child; those behind FD_KERNEL do not outlive exec. */
-enum { FD_CHANNEL = 3, FD_IMAGE, FD_FREEZE, FD_KERNEL, FD_REPORT, FD_THAW, FD_MAX };
+enum { FD_CHANNEL = 3, FD_IMAGE, FD_FREEZE, FD_KERNEL, FD_REPORT, FD_THAW, FD_ARCHIVE, FD_MAX };
 
 /* What becomes 0, 1, 2 and so on of the child; -1: nothing. Those up to FD_CHANNEL and FD_REPORT are ours to close. */
 struct pipes {
@@ -189,8 +189,8 @@ static _Noreturn void child(const struct init *in, const struct job_spec *spec,
 		fail(report, "uid");
 	if (chdir(spec->cwd) < 0)
 		fail(report, "working directory");
-	if (spec->kind != JOB_EXEC)
-		_exit(files_run(spec));
+	if (spec->kind == JOB_FILE)
+		_exit(files_run(spec, p->child[FD_ARCHIVE] >= 0 ? FD_ARCHIVE : -1));
 	if ((spec->flags & JOB_THAW) != 0)
 		(void)syscall(SYS_execveat, FD_THAW, "", spec->argv, spec->envp, AT_EMPTY_PATH);
 	else
@@ -272,7 +272,7 @@ static int open_channel(struct job *j, int *theirs)
 	return 0;
 }
 
-/* 0, or -ENOENT: this box was not given what the job needs. */
+/* 0, or -ENOENT: this box was not given what the job needs. Of a file operation that would mean another thing: -ENOSYS. */
 static int take_kit(struct init *in, const struct job_spec *spec, struct pipes *p)
 {
 	/* Only who freezes has the image beside what user code can come upon. */
@@ -287,13 +287,14 @@ static int take_kit(struct init *in, const struct job_spec *spec, struct pipes *
 		{ thaw, KIT_THAW, FD_THAW },
 		{ freeze, KIT_FREEZE, FD_FREEZE },
 		{ kit, KIT_KERNEL, FD_KERNEL },
+		{ files_need_archive(spec), KIT_ARCHIVE, FD_ARCHIVE },
 	};
 
 	for (unsigned int i = 0; i < ARRAY_LEN(rows); i++) {
 		int fd = rows[i].wanted ? kit_part(in, rows[i].part) : -1;
 
 		if (rows[i].wanted && fd < 0)
-			return fd;
+			return fd == -ENOENT && spec->kind == JOB_FILE ? -ENOSYS : fd;
 		p->child[rows[i].place] = fd;
 	}
 	return 0;

@@ -3,10 +3,12 @@
  * The boxes of the own API: finding one, how long it lives, what it is like, its end.
  *
  * A box ends at a time that was set when it was made or by PATCH, or when it has been idle for too long: no command, no
- * terminal that somebody looks at. This gate sees to both; the keeper has a deadline a little behind, for the case that
+ * operation on its files, no terminal that somebody looks at. This gate sees to both; the keeper has a deadline a little behind, for the case that
  * there is no gate. For an hour after its end a box is 410 and says why.
  */
 #include "gate/boxes.h"
+
+#include "gate/fileop.h"
 
 #include "base/clock.h"
 #include "base/layers.h"
@@ -299,6 +301,7 @@ static void end_all(struct abox *a, enum abox_reason reason)
 	kernels_end(a);
 	ttys_end(a);
 	streams_end(a);
+	file_calls_end(a);
 	making_done(a);
 	if (reason == REASON_TTL || reason == REASON_IDLE)
 		audit(a->g, "box_expired", NULL, "tenant", a->tenant->name, "box", a->id, "reason",
@@ -409,7 +412,7 @@ const struct gbox_ops abox_ops = {
 
 static bool is_idle(const struct abox *a)
 {
-	return a->running == 0 && a->attached == 0;
+	return a->running == 0 && a->attached == 0 && a->nfiles == 0;
 }
 
 static uint64_t next_end(const struct abox *a)

@@ -14,6 +14,7 @@
  *   cells.c, cells_calls.c        cells, and the calls about them
  *   box_tty.c       terminals
  *   box_stream.c    all of these calls on a WebSocket
+ *   box_files.c, box_files_list.c, box_upload.c, box_watch.c, box_archive.c  its files, see files.h
  *   box_env.c       environment variables
  *   idem.c          answers that are given again for the same Idempotency-Key
  */
@@ -71,6 +72,7 @@ struct kernel;
 struct stream;
 struct tty;
 struct deletion;
+struct file_call;
 
 struct abox {
 	struct gate *g;
@@ -105,6 +107,8 @@ struct abox {
 	struct stream *streams;
 	struct tty *ttys;
 	unsigned int nttys, attached;
+	struct file_call *files; /* operations that are under way */
+	unsigned int nfiles;
 
 	struct gjob
 		pooled; /* a kernel that waited in the pool, for whoever has a first cell: gjob_give() */
@@ -273,6 +277,15 @@ void command_events(struct req *r);
 void command_delete(struct req *r);
 void command_stdin(struct req *r);
 void command_signal(struct req *r);
+void box_file_get(struct req *r);
+void box_file_put(struct req *r);
+void box_file_post(struct req *r);
+void box_file_delete(struct req *r);
+void box_files_list(struct req *r);
+void box_files_post(struct req *r);
+void box_watch(struct req *r);
+void box_archive_get(struct req *r);
+void box_archive_put(struct req *r);
 void box_tty(struct req *r);
 void box_stream(struct req *r);
 void cell_create(struct req *r);

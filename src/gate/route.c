@@ -70,6 +70,13 @@ void req_refuse(struct req *r, int status, const char *code, const char *field, 
 		req_json(r, status, &j);
 }
 
+/* {path*}, which stands for the rest of the path. It is the last part of its pattern, and what it takes is the handler's to
+ * decode: no segment behind the slash, and none that is refused elsewhere, is refused here. */
+static bool takes_rest(const char *part, size_t n)
+{
+	return n > 2 && part[0] == '{' && part[n - 2] == '*';
+}
+
 /* Whether the path of the request is this pattern's; takes what stands for {…}. */
 static bool matches(struct req *r, const char *pattern)
 {
@@ -79,6 +86,14 @@ static bool matches(struct req *r, const char *pattern)
 	while (*pattern == '/' && pattern[1] != '\0') {
 		size_t n = strcspn(++pattern, "/");
 
+		if (takes_rest(pattern, n)) {
+			struct http_slice rest = http_target_rest(t, seg);
+
+			if (rest.p == NULL || param == REQ_PARAMS)
+				return false;
+			r->param[param] = rest;
+			return true;
+		}
 		if (seg == t->nseg)
 			return false;
 		if (*pattern == '{') {
@@ -91,7 +106,7 @@ static bool matches(struct req *r, const char *pattern)
 		seg++;
 		pattern += n;
 	}
-	return seg == t->nseg;
+	return seg == t->nseg && t->bad.status == 0;
 }
 
 static bool is_method(const struct req *r, const char *method)
@@ -136,6 +151,14 @@ static int refuse_route(struct req *r, const struct route *other)
 	return -1;
 }
 
+/* What is no target at all, or one that only a {path*} could take. */
+static int refuse_target(struct req *r, const struct http_refusal *why)
+{
+	r->close = true;
+	req_refuse(r, why->status, "malformed_request", NULL, "%s", why->why);
+	return -1;
+}
+
 int route_find(struct req *r)
 {
 	const struct route *found = NULL, *other = NULL;
@@ -143,17 +166,16 @@ int route_find(struct req *r)
 
 	take_trace(r);
 	r->head_only = http_slice_is(r->head.method, "HEAD");
-	if (http_target_parse(r->head.target, &r->target, &why) < 0) {
-		r->close = true;
-		req_refuse(r, why.status, "malformed_request", NULL, "%s", why.why);
-		return -1;
-	}
+	if (http_target_parse_open(r->head.target, &r->target, &why) < 0)
+		return refuse_target(r, &why);
 	for (unsigned int i = 0; i < nroutes && found == NULL; i++)
 		if (matches(r, routes[i].path)) {
 			other = &routes[i];
 			if (is_method(r, routes[i].method))
 				found = &routes[i];
 		}
+	if (other == NULL && r->target.bad.status != 0)
+		return refuse_target(r, &r->target.bad);
 	/* Who may not ask does not learn what there is. */
 	r->route = found;
 	if (auth_check(r, found != NULL && (found->flags & ROUTE_OPEN) != 0) < 0)

@@ -367,7 +367,7 @@ static void setup_done(struct keeper *k, struct box *b)
 		refusals_deaf(k, b);
 	if ((b->layers & LAYER_BIT(LAYER_INIT_SHIELD)) != 0 && !shield(b->pid))
 		b->layers = info.layers &= ~LAYER_BIT(LAYER_INIT_SHIELD);
-	if ((b->kit && kit_send(k, b, &e) < 0) || box_attach(b, &stream, &e) < 0) {
+	if (kit_send(k, b, &e) < 0 || box_attach(b, &stream, &e) < 0) {
 		ops_failed(k, b->request, &e);
 		b->request = 0;
 		b->asked_to_end = true;

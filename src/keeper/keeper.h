@@ -134,9 +134,11 @@ int stores_limit(const int fds[STORE_MAX], const struct limits *l, struct err *e
 
 /* --- blobs.c --- */
 
-enum blob { BLOB_INIT, BLOB_THAW, BLOB_FREEZE, BLOB_KERNEL, BLOB_MAX };
+enum blob { BLOB_INIT, BLOB_THAW, BLOB_FREEZE, BLOB_KERNEL, BLOB_ARCHIVE, BLOB_MAX };
 
 struct keeper;
+/* Whether this build carries it: not every machine has all of them. */
+bool blob_is_there(enum blob which);
 /* A file that we carry, sealed; ours, made when it is first asked for. */
 int blob_fd(struct keeper *k, enum blob which, struct err *e);
 /* An empty memory file that can be sealed, or -1. */
@@ -317,7 +319,7 @@ int image_seal(struct keeper *k, uint32_t id, uint64_t *ret_bytes, struct err *e
 void image_drop(struct keeper *k, uint32_t id);
 /* Whether a box with this image can be made. */
 int image_check(struct keeper *k, const struct box_request *q, struct err *e);
-/* Give a box's init what Python is started with. */
+/* Give a box's init what Python is started with, if it is to have that, and what makes archives. */
 int kit_send(struct keeper *k, const struct box *b, struct err *e);
 
 /* --- refusals.c --- */

@@ -275,12 +275,46 @@ static void check_target_again(const struct http_target *t)
 		     same(again.query[i].value, t->query[i].value));
 }
 
+/* What is behind any number of segments, decoded: bytes of the target, and nothing that was not written there. */
+static void check_rest(const struct http_target *t, size_t n)
+{
+	static char bytes[HTTP_TARGET_MAX + 1];
+
+	MUST(t->nseg <= HTTP_SEGMENTS_MAX);
+	for (unsigned int i = 0; i <= t->nseg; i++) {
+		struct http_slice rest = http_target_rest(t, i);
+		struct http_refusal r = { 0 };
+		ptrdiff_t got;
+
+		MUST(rest.n < n && (rest.p != NULL || rest.n == 0));
+		MUST(rest.p != NULL || (t->bad.status == 0 && i == t->nseg));
+		if (rest.p == NULL)
+			continue;
+		got = http_path_decode(rest, bytes, sizeof(bytes), &r);
+		MUST(got < 0 ? r.status == 400
+			     : (size_t)got <= rest.n && strlen(bytes) == (size_t)got);
+	}
+}
+
+static void fuzz_open_target(const char *copy, size_t n)
+{
+	static struct http_target t;
+	struct http_refusal r = { 0 }, strict = { 0 };
+	int open = http_target_parse_open((struct http_slice){ copy, n }, &t, &r);
+
+	if (open == 0 && !http_slice_is((struct http_slice){ copy, n }, "*"))
+		check_rest(&t, n);
+	open = open < 0 || t.bad.status != 0 ? -1 : 0;
+	MUST(http_target_parse((struct http_slice){ copy, n }, &t, &strict) == open);
+}
+
 static void fuzz_target(const uint8_t *p, size_t n)
 {
 	char *copy = (char *)exact_copy(p, n);
 	static struct http_target t;
 	struct http_refusal r = { 0 };
 
+	fuzz_open_target(copy, n);
 	if (http_target_parse((struct http_slice){ copy, n }, &t, &r) < 0) {
 		MUST((r.status == 400 || r.status == 414) && r.why != NULL);
 		free(copy);

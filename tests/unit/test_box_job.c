@@ -304,6 +304,80 @@ TEST(box_job_that_said_its_end_does_not_wait_for_its_pipes)
 	close_job(j);
 }
 
+/* --- a gate that is gone --------------------------------------------------------------------------------------------- */
+
+/* A process of its own that waits, as a job with these flags. */
+static struct job *waiting_job(unsigned int slot, uint32_t flags)
+{
+	struct job *j = &in->jobs[slot];
+	pid_t pid = held_job(j);
+
+	*j = (struct job){ .state = JOB_RUNNING,
+			   .id = 100 + slot,
+			   .pid = pid,
+			   .flags = flags,
+			   .in_fd = -1,
+			   .exec_fd = -1,
+			   .channel_fd = -1,
+			   .deadline_us = UINT64_MAX,
+			   .out = { { .fd = -1 }, { .fd = -1 } } };
+	CHECK_EQ_INT(ring_init(&j->ring), 0);
+	return j;
+}
+
+TEST(box_job_that_is_attended_goes_with_its_gate)
+{
+	struct job *attended, *other, *told;
+	int first[2], second[2];
+	uint8_t byte;
+
+	in = calloc(1, sizeof(*in));
+	CHECK(in != NULL);
+	attended = waiting_job(1, JOB_ATTENDED | JOB_STDIN);
+	other = waiting_job(2, JOB_STDIN);
+	told = &in->jobs[3];
+	*told = (struct job){ .state = JOB_TOLD,
+			      .id = 103,
+			      .flags = JOB_ATTENDED,
+			      .in_fd = -1,
+			      .exec_fd = -1,
+			      .channel_fd = -1,
+			      .out = { { .fd = -1 }, { .fd = -1 } } };
+	CHECK_EQ_INT(ring_init(&told->ring), 0);
+	CHECK_EQ_INT(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, first), 0);
+	CHECK_EQ_INT(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, second), 0);
+	CHECK_EQ_INT(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, out), 0);
+	in->gate_fd = first[0];
+	in->sending = -1;
+	attended->in_fd = out[0];
+
+	conn_open(in, second[0]); /* another gate */
+	CHECK(job_find(in, 101) == NULL && job_find(in, 102) == other && job_find(in, 103) == NULL);
+	/* Its input has not ended: it could take what it has for all of it. */
+	CHECK_EQ_INT(recv(out[1], &byte, 1, MSG_DONTWAIT), -1);
+	CHECK_EQ_INT(errno, EAGAIN);
+	(void)jobs_expire(in);
+	CHECK_EQ_INT(told->state, JOB_FREE);
+	CHECK_EQ_INT(waitid(P_PID, (id_t)attended->pid, &(siginfo_t){ 0 }, WEXITED | WNOWAIT), 0);
+	jobs_reap(in);
+	(void)jobs_expire(in);
+	CHECK_EQ_INT(attended->state, JOB_FREE);
+	CHECK_EQ_INT(in->ndone, 0); /* nobody was told, so nothing is remembered */
+	CHECK_EQ_INT(recv(out[1], &byte, 1, MSG_DONTWAIT), 0);
+
+	CHECK_EQ_INT(other->state, JOB_RUNNING);
+	CHECK_EQ_INT(kill(other->pid, SIGKILL), 0);
+	CHECK_EQ_INT(waitid(P_PID, (id_t)other->pid, &(siginfo_t){ 0 }, WEXITED | WNOWAIT), 0);
+	jobs_reap(in);
+	CHECK_EQ_INT(other->state, JOB_TOLD);
+	ring_done(&other->ring);
+	(void)close(in->gate_fd);
+	(void)close(first[1]);
+	(void)close(second[1]);
+	(void)close(out[1]);
+	free(in);
+}
+
 /* --- figures of who still runs --------------------------------------------------------------------------------------- */
 
 TEST(box_usage_is_of_who_runs)

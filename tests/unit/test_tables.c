@@ -15,6 +15,7 @@
 #include "base/str.h"
 #include "keeper/steps.h"
 #include "wire/chan.h"
+#include "wire/fileop.h"
 #include "wire/frame.h"
 #include "wire/job.h"
 #include "wire/ops.h"
@@ -232,6 +233,21 @@ TEST(table_frames_fits_what_is_sent)
 	limits_init(&l);
 	CHECK_EQ_INT(rlimits_encode(&l, buf, sizeof(buf)), frame_row(FRAME_LIMITS)->min);
 	CHECK_EQ_INT(frame_row(FRAME_LIMITS)->min, frame_row(FRAME_LIMITS)->max);
+}
+
+/* --- src/wire/fileops.tbl ----------------------------------------------------------------------------------- */
+
+TEST(table_fileops)
+{
+	for (unsigned int i = 0; i < FILEOP_MAX; i++) {
+		const struct fileop_row *row = fileop_row((enum fileop)i);
+
+		check_name(row->name, '-');
+		check_doc(row->name, row->doc);
+		CHECK(row->min <= row->max && row->max <= 5);
+		for (unsigned int k = 0; k < i; k++)
+			check_differ(row->name, fileop_row((enum fileop)k)->name);
+	}
 }
 
 /* --- src/wire/ops.tbl --------------------------------------------------------------------------------------- */

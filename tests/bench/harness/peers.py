@@ -15,7 +15,7 @@ import subprocess
 import tarfile
 import typing
 
-from . import jupyter, kernels, launch, server, sessions
+from . import box_files, jupyter, kernels, launch, server, sessions
 
 PYTHON = "/usr/bin/python3"
 BASH = "/bin/bash"
@@ -298,6 +298,7 @@ LONG = {"timeout_ms": 60000}
 WIDE = ("--ci-memory", "1G")
 FLOODED = ("--ci-output-bytes", "1G", "--ci-cpu-seconds", "60")
 STORING = ("--file-max-bytes", "2G", "--store-bytes", "8G")
+ROOMY = ("--box-max-workspace", "4G", "--pool-size", "0", "--session-pool-size", "0")
 MANY = ("--max-boxes", "2048")
 SESSIONS = "--session-pool-size"
 
@@ -333,6 +334,8 @@ _ROWS = [
     server.ServerPeer("glovebox serve"),
     server.StartingPeer("glovebox serve, started anew"),
     server.CopyPeer(),
+    box_files.BoxPeer("glovebox serve, a box with room", options=ROOMY, fields={"limits": {"workspace_bytes": 4 << 30}}),
+    box_files.TarPeer(),
     server.AnswersPeer(),
     jupyter.JupyterPeer(),
     kernels.HostPeer("jupyter_server, legacy framing", kernels.LEGACY),

@@ -474,6 +474,8 @@ class OneShots:
 class OpenedServer:
     """once() is one execution, where the work is a program."""
 
+    grows = ("gate", "store")  # which of its processes have a part in moving files
+
     def __init__(self, peer, ctx, work):
         self.peer, self.ctx, self.work = peer, ctx, work
         state = None

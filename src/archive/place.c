@@ -1,0 +1,146 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "archive/place.h"
+
+#include "archive/walk.h"
+
+#include "base/own.h"
+
+#include <fcntl.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+
+/* Another process may put back what we move: that is its affair, but not forever. */
+enum { MOVE_STEPS = 10000000 };
+
+struct place {
+	struct walk walk; /* through what was unpacked */
+	int to;
+	int there; /* the directory of the target that is like walk.dir */
+	struct fault *fault;
+};
+
+static int fail(const struct place *p, int error, const char *why)
+{
+	char path[PATH_MAX], text[SHOWN_MAX];
+
+	if (!walk_path(&p->walk, path))
+		path[0] = '\0';
+	return fault_set(p->fault, error, "'%s': %s", shown(path, text), why);
+}
+
+static int fail_sys(const struct place *p, int error)
+{
+	return fail(p, error, strerror(error));
+}
+
+/* Both sides go into the same directory, or back out of one. */
+static int follow(struct place *p)
+{
+	fd_close(&p->there);
+	p->there = beneath_open(p->to, p->walk.path, O_PATH | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+	return p->there < 0 ? fail_sys(p, -p->there) : 0;
+}
+
+/* What was unpacked and what is there: whether they are two directories. -1: one is, and the other is not. */
+static int is_merged(const struct place *p, struct stat *ours)
+{
+	struct stat theirs;
+
+	if (fstatat(p->walk.dir, p->walk.name, ours, AT_SYMLINK_NOFOLLOW) < 0)
+		return fail_sys(p, errno);
+	if (fstatat(p->there, p->walk.name, &theirs, AT_SYMLINK_NOFOLLOW) < 0)
+		return errno == ENOENT ? 0 : fail_sys(p, errno);
+	if (S_ISDIR(ours->st_mode) && !S_ISDIR(theirs.st_mode))
+		return fail(p, ENOTDIR, "a directory of the archive, and something else is there");
+	if (!S_ISDIR(ours->st_mode) && S_ISDIR(theirs.st_mode))
+		return fail(p, EISDIR, "no directory in the archive, and one is there");
+	if (S_ISDIR(ours->st_mode) && ours->st_dev != theirs.st_dev)
+		return fail(p, EXDEV, "another file system is there");
+	return S_ISDIR(ours->st_mode);
+}
+
+/* Nobody sees the mode of ours: that of the directory which is there stays. */
+static int enter(struct place *p, const struct stat *ours)
+{
+	int r;
+
+	if ((ours->st_mode & 0700) != 0700 &&
+	    fchmodat(p->walk.dir, p->walk.name, 0700, AT_SYMLINK_NOFOLLOW) < 0)
+		return fail_sys(p, errno);
+	r = walk_enter(&p->walk);
+	return r < 0 ? fail_sys(p, -r) : follow(p);
+}
+
+static int check_one(struct place *p)
+{
+	struct stat ours;
+	int merged = is_merged(p, &ours);
+
+	if (merged <= 0)
+		return merged;
+	if (faccessat(p->there, p->walk.name, W_OK | X_OK, AT_EACCESS) < 0)
+		return fail_sys(p, errno);
+	return enter(p, &ours);
+}
+
+/* A directory that changes its place must be writable: its ".." changes. */
+static int move_one(struct place *p)
+{
+	const struct walk *w = &p->walk;
+	struct stat ours;
+	int merged = is_merged(p, &ours);
+	bool locked;
+
+	if (merged != 0)
+		return merged < 0 ? -1 : enter(p, &ours);
+	locked = S_ISDIR(ours.st_mode) && (ours.st_mode & 0200) == 0;
+	if (locked && fchmodat(w->dir, w->name, ours.st_mode | 0200, AT_SYMLINK_NOFOLLOW) < 0)
+		return fail_sys(p, errno);
+	if (renameat(w->dir, w->name, p->there, w->name) < 0)
+		return fail_sys(p, errno);
+	if (locked && fchmodat(p->there, w->name, ours.st_mode & 0777, AT_SYMLINK_NOFOLLOW) < 0)
+		return fail_sys(p, errno);
+	return 0;
+}
+
+static int go(int from, int to, bool move, struct fault *f)
+{
+	static struct place p;
+	unsigned int steps = 0;
+	int event, r;
+
+	p.to = to;
+	p.there = -1;
+	p.fault = f;
+	r = walk_begin(&p.walk, from, move);
+	if (r < 0)
+		return fault_set(f, -r, "what was unpacked: %s", strerror(-r));
+	r = follow(&p);
+	while (r == 0 && (event = walk_next(&p.walk)) != WALK_END) {
+		if (++steps > MOVE_STEPS) {
+			r = fail_sys(&p, ELOOP);
+			continue;
+		}
+		if (event == WALK_NAME) {
+			r = move ? move_one(&p) : check_one(&p);
+			continue;
+		}
+		r = follow(&p);
+		if (r == 0 && move && unlinkat(p.walk.dir, p.walk.name, AT_REMOVEDIR) < 0)
+			r = fail_sys(&p, errno);
+	}
+	fd_close(&p.there);
+	walk_end(&p.walk);
+	return r;
+}
+
+int place_check(int from, int to, struct fault *f)
+{
+	return go(from, to, false, f);
+}
+
+int place_move(int from, int to, struct fault *f)
+{
+	return go(from, to, true, f);
+}
