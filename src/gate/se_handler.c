@@ -10,11 +10,11 @@
 
 #include "base/clock.h"
 #include "base/own.h"
+#include "base/str.h"
 #include "gate/ci.h"
 #include "wire/json_text.h"
 #include "wire/jsonr.h"
 
-#include <math.h>
 #include <signal.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -379,8 +379,26 @@ static uint64_t timeout_us(const struct gate *g, struct json_text event)
 		return standard;
 	if (s > TIMEOUT_MAX_S)
 		s = TIMEOUT_MAX_S;
-	s = ceil(s * 1000) * 1000;
-	return (uint64_t)s;
+	return (uint64_t)(s * 1000 + 0.999) * 1000;
+}
+
+/* ?timeout_ms= wins, for who does not want to change the event. -1: answered. */
+static int take_timeout(struct handling *h)
+{
+	const char *key = "timeout_ms";
+	struct http_slice v = req_query(h->r, key);
+	uint64_t ms;
+
+	if (http_query(&h->r->target, key) == NULL)
+		return 0;
+	if (v.n == 0 || v.n > 10 || str_to_u64(v.p, TIMEOUT_MAX_S * 1000, &ms) < 0 || ms == 0) {
+		refuse(h->r, 400, "Sandbox.InvalidParameter", "A parameter is not valid",
+		       "Leave it out, or give a number of milliseconds.",
+		       "timeout_ms is no number from 1 to %d", TIMEOUT_MAX_S * 1000);
+		return -1;
+	}
+	h->spec.timeout_us = ms * 1000;
+	return 0;
 }
 
 /* Whether the code is not too long; where it is to be thawed from. -1: answered. */
@@ -452,6 +470,8 @@ static int take_body(struct handling *h)
 	if (take_code(h, m[0].value) < 0)
 		return -1;
 	h->spec.timeout_us = timeout_us(r->g, m[1].value);
+	if (take_timeout(h) < 0)
+		return -1;
 	json_open(&h->request, NULL, '{');
 	for (unsigned int i = 0; i < ARRAY_LEN(m); i++)
 		json_text_put(m[i].value, &h->request, m[i].key);
