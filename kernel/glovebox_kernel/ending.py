@@ -113,12 +113,13 @@ def status_of(error):
 def flush():
     """False: what was printed could not be written."""
     fine = True
-    for stream in (sys.stdout, sys.stderr):
+    for name in ("stdout", "stderr"):
+        stream = getattr(sys, name, None)
         try:
             if stream is not None and not stream.closed:
                 stream.flush()
         except Exception as e:
-            if stream is sys.stdout:
+            if name == "stdout":
                 _ignore(e, stream)
                 fine = False
     return fine

@@ -195,9 +195,12 @@ def _context(given):
 def _encode(value):
     try:
         return _dumps(value)
-    except ValueError:
-        # JSON has no numbers that are none; a circle is found again.
-        return _dumps(_finite(value))
+    except ValueError as e:
+        # JSON has no numbers that are none.
+        try:
+            return _dumps(_finite(value))
+        except RecursionError:
+            raise e from None
 
 
 def _finite(value):

@@ -31,7 +31,7 @@ enum {
 #define BEGIN "{\"stdout\":\""
 
 /* As the reference has them. */
-enum exit_code { EXIT_OK = 0, EXIT_SYSTEM = 6, EXIT_KILLED = 137 };
+enum exit_code { EXIT_NOT_JSON = 3, EXIT_SYSTEM = 6, EXIT_KILLED = 137 };
 
 struct handling {
 	struct gate *g;
@@ -269,9 +269,13 @@ static void answer(struct handling *h, const struct job_exit *x)
 	struct json j;
 
 	if (!take_result(h, &code, &result)) {
-		const char *why = how_it_ended(x, text, sizeof(text));
+		const char *why = h->whole ? "The result is no JSON that can be passed on: it "
+					     "is nested too deeply\n"
+					   : how_it_ended(x, text, sizeof(text));
 
-		code = x->how == JOB_SIGNALED ? EXIT_KILLED : EXIT_SYSTEM;
+		code = h->whole                 ? EXIT_NOT_JSON
+		       : x->how == JOB_SIGNALED ? EXIT_KILLED
+						: EXIT_SYSTEM;
 		result = (struct json_text){ 0 };
 		h->out[1].max += strlen(why);
 		(void)buf_put(&h->out[1], why, strlen(why));
