@@ -128,6 +128,7 @@ static struct box *add_box(uint64_t id)
 			   .control_fd = -1,
 			   .report_fd = -1,
 			   .store_fd = { -1, -1, -1 },
+			   .port_fd = { -1, -1, -1, -1 },
 			   .deadline_us = UINT64_MAX,
 			   .layers = id * 3,
 			   .setup_us = id * 5 };
@@ -283,6 +284,7 @@ TEST(keeper_closes_descriptors_that_no_row_asks_for)
 			size_t len = type == OP_BOX_DEADLINE ? 16
 				     : type == OP_BOX_RECORD ? 12
 				     : type == OP_BOX_LIMITS ? 98
+				     : type == OP_BOX_PORT   ? 11
 							     : 8;
 
 			CHECK(ask((uint16_t)type, 1, body, len, fds, n) < 0);
