@@ -20,6 +20,7 @@
 #pragma once
 
 #include "gate/kernels.h"
+#include "gate/ports.h"
 #include "gate/ws.h"
 #include "wire/jupyter.h"
 
@@ -229,8 +230,6 @@ bool jup_is_spec(const char *name);
 void jup_location(struct req *r, const char *what, const char *id);
 /* The parameter of the path, but for {box_id}. */
 struct http_slice jup_param(const struct req *r);
-/* The box that the path is about; NULL: all boxes. 0, or -1: answered. */
-int jup_scope(struct req *r, struct abox **ret);
 /* Whether a kernel is to be seen by who asks. */
 bool jup_sees(const struct req *r, const struct abox *scope, const struct kernel *k);
 /* The kernel of the path; NULL: answered. */

@@ -227,7 +227,7 @@ static void next(struct stage *s)
 	const char *const argv[] = { "write", s->at < s->n ? f->path : "", octal, "", "", NULL };
 	struct job_spec spec = { .kind = JOB_FILE,
 				 .flags = JOB_STDIN,
-				 .cwd = "/workspace",
+				 .cwd = s->box->cwd,
 				 .argv = argv,
 				 .envp = envp };
 

@@ -119,6 +119,12 @@ struct box_request {
 	struct box_mount mounts[BOX_MOUNTS_MAX];
 };
 
+/* Where its programs begin, and where its files are. */
+static inline const char *box_workdir(uint32_t flags)
+{
+	return (flags & BOX_APP) != 0 ? "/app" : "/workspace";
+}
+
 struct box_info {
 	uint64_t box;
 	uint64_t layers;   /* those that it has */

@@ -20,7 +20,7 @@
 #include "test_config.h"
 #include "test_gate_http.h"
 
-static struct listener unix_listener = { .local = true, .unix_socket = true };
+static struct listener unix_listener = { .local = true, .unix_socket = true, .place = ROUTE_MAIN };
 char answer[1 << 20];
 
 /* --- a client ------------------------------------------------------------------------------------------------- */
