@@ -103,6 +103,7 @@ struct abox {
 	bool listens;       /* it has ports: */
 	uint16_t port[PORTS_OUTSIDE];
 	struct port *ports[BOX_PORTS_MAX];
+	unsigned int looks; /* for modules, under way */
 
 	struct task *tasks, *last_task; /* the oldest first */
 	unsigned int running, ended;

@@ -107,6 +107,7 @@ struct gate {
 	struct table abox_table;
 	struct abox *unsaved; /* whose records the keeper does not have yet */
 	unsigned int naboxes;
+	unsigned int looks;        /* for modules, see ipy_modules.c */
 	struct table kernel_table; /* by their UUIDs */
 	struct table tombs;        /* boxes that have ended */
 	struct table idems;        /* answers to be given again */

@@ -58,11 +58,6 @@ void jup_put_kernel(struct json *j, const char *key, const struct kernel *k)
 	json_close(j, '}');
 }
 
-struct http_slice jup_param(const struct req *r)
-{
-	return r->param[(r->route->flags & ROUTE_IN_BOX) != 0 ? 1 : 0];
-}
-
 void jup_location(struct req *r, const char *what, const char *id)
 {
 	if ((r->route->flags & ROUTE_IN_BOX) != 0)
@@ -82,7 +77,7 @@ bool jup_sees(const struct req *r, const struct abox *scope, const struct kernel
 
 struct kernel *jup_find(struct req *r)
 {
-	struct http_slice id = jup_param(r);
+	struct http_slice id = req_param(r);
 	struct kernel *k = kernel_with_uuid(r->g, r->tenant, id.p, id.n);
 	struct abox *scope;
 

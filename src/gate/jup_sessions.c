@@ -126,7 +126,7 @@ static bool find_by(const struct req *r, const struct abox *scope, bool path, co
 
 static bool find(struct req *r, struct session_text *s)
 {
-	struct http_slice id = jup_param(r);
+	struct http_slice id = req_param(r);
 	struct abox *scope;
 
 	if (req_box(r, &scope) < 0)

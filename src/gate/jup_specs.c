@@ -56,7 +56,7 @@ void jup_specs(struct req *r)
 
 void jup_spec(struct req *r)
 {
-	struct http_slice name = jup_param(r);
+	struct http_slice name = req_param(r);
 	struct json j;
 
 	for (unsigned int i = 0; i < ARRAY_LEN(names); i++) {

@@ -234,3 +234,8 @@ int req_box(struct req *r, struct abox **ret)
 	req_refuse(r, 404, "not_found", NULL, "Not Found"); /* to others it does not exist */
 	return -1;
 }
+
+struct http_slice req_param(const struct req *r)
+{
+	return r->param[(r->route->flags & ROUTE_IN_BOX) != 0 ? 1 : 0];
+}

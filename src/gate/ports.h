@@ -27,3 +27,5 @@ void ports_put(const struct abox *a, struct json *j);
 
 /* The box that a request is about, by its path or by where it came in; NULL: none in particular. 0, or -1: answered. */
 int req_box(struct req *r, struct abox **ret);
+/* The parameter of its path, but for {box_id}. */
+struct http_slice req_param(const struct req *r);

@@ -5,6 +5,7 @@
  */
 #include "base/own.h"
 #include "gate/boxes.h"
+#include "gate/ipy.h"
 #include "gate/jup.h"
 #include "gate/meta.h"
 #include "gate/ports.h"
@@ -202,6 +203,10 @@ int route_find(struct req *r)
 		}
 	if (other == NULL && r->target.bad.status != 0)
 		return refuse_target(r, &r->target.bad);
+	if (r->target.repeated && (found == NULL || (found->flags & ROUTE_REPEATED) == 0)) {
+		(void)http_refuse_repeated(&why);
+		return refuse_target(r, &why);
+	}
 	/* Who may not ask does not learn what there is. */
 	r->route = found;
 	if (auth_check(r, found != NULL && (found->flags & ROUTE_OPEN) != 0) < 0)
