@@ -4,7 +4,8 @@
  * the sources of modules, on another port of the box, and below /v1/boxes/{box_id}/ipybox/. Refusals are {"detail": …}.
  *
  *   ipy_files.c    files and directories
- *   ipy_modules.c  sources of modules, and whether it is there at all
+ *   ipy_modules.c  sources of modules
+ *   ipy.c          whether it is there, and what is not there yet
  */
 #pragma once
 
