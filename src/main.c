@@ -29,6 +29,8 @@ static const struct verb {
 	{ "cp", verb_cp, "copy files into a box or out of it", NULL },
 	{ "logs", verb_logs, "what cells and commands of a box have said", NULL },
 	{ "kill", verb_kill, "end boxes", NULL },
+	{ "ipybox", verb_ipybox, "a box on two ports, for programs that are written for ipybox",
+	  NULL },
 	{ "doctor", verb_doctor,
 	  "what this machine offers, layer by layer, and how to get the rest", NULL },
 	{ "demo", verb_demo, "ten famous attacks in a box, and how each is refused", NULL },

@@ -223,6 +223,7 @@ static void keeper_args(const struct supervisor *s, struct args *a)
 		    (unsigned long long)config_u64(c, CONF_AUDIT_MAX_BYTES));
 		add(a, "store:audit_keep=%llu", (unsigned long long)config_u64(c, CONF_AUDIT_KEEP));
 	}
+	add(a, "ports=%u", config_enum(c, CONF_BOX_PORTS));
 	roots = config_list(c, CONF_MOUNT_ROOT, &n);
 	for (unsigned int i = 0; i < n; i++)
 		add(a, "root=%s", roots[i]);

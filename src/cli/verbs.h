@@ -17,5 +17,6 @@ int verb_exec(int argc, char **argv);
 int verb_cp(int argc, char **argv);
 int verb_logs(int argc, char **argv);
 int verb_kill(int argc, char **argv);
+int verb_ipybox(int argc, char **argv);
 int verb_doctor(int argc, char **argv);
 int verb_demo(int argc, char **argv);

@@ -4,6 +4,7 @@
  *
  * How long an archive is nobody knows before its end: it is sent in chunks, and one that fails on the way is cut.
  */
+#include "base/own.h"
 #include "gate/file_head.h"
 #include "gate/files.h"
 
@@ -14,21 +15,21 @@
 
 struct packing {
 	struct file_call call;
-	bool gzip;
+	const struct file_archive *as; /* lives as long as we do */
 };
 
 static void begin_answer(struct packing *k)
 {
 	const struct file_path *p = &k->call.path;
-	const char *base = file_path_name(p), *end = k->gzip ? "tar.gz" : "tar";
+	const char *base = file_path_name(p);
 	char name[NAME_MAX + 16];
 
 	if (base[0] == '\0')
-		base = p->from_root ? "root" : k->call.shape->cwd + 1;
-	(void)snprintf(name, sizeof(name), "%s.%s", base, end);
+		base = p->from_root ? "root" : file_call_cwd(&k->call) + 1;
+	(void)snprintf(name, sizeof(name), "%s.%s", base, k->as->format);
 	req_header(k->call.r, "Cache-Control", "private, no-cache");
 	file_head_hostile(k->call.r, name);
-	req_begin(k->call.r, 200, k->gzip ? "application/gzip" : "application/x-tar", -1);
+	req_begin(k->call.r, 200, k->as->type, -1);
 }
 
 static int on_bytes(struct file_call *c, const uint8_t *p, size_t n)
@@ -66,7 +67,7 @@ static void on_stat_end(struct file_call *c)
 }
 
 void file_pack(struct req *r, struct abox *a, const struct file_shape *s, const struct file_path *p,
-	       bool gzip)
+	       const struct file_archive *as)
 {
 	static const struct file_ops pack_ops = { .bytes = on_bytes, .end = on_packed };
 	static const struct file_ops stat_ops = { .end = on_stat_end };
@@ -75,12 +76,12 @@ void file_pack(struct req *r, struct abox *a, const struct file_shape *s, const 
 
 	if (k == NULL)
 		return;
-	k->gzip = gzip;
+	k->as = as;
 	if (r->head_only)
 		(void)file_call_run(&k->call, FILEOP_STAT, (const char *const[]){ "follow", NULL });
 	else
 		(void)file_call_run(&k->call, FILEOP_PACK,
-				    (const char *const[]){ gzip ? "tar.gz" : "tar", "all", NULL });
+				    (const char *const[]){ as->format, as->what, NULL });
 }
 
 /* --- in ------------------------------------------------------------------------------------------- */
@@ -113,17 +114,20 @@ void file_unpack(struct req *r, struct abox *a, const struct file_shape *s,
 
 void box_archive_get(struct req *r)
 {
-	struct http_slice format = req_query(r, "format");
+	static const struct file_archive kinds[] = { { "tar.gz", "all", "application/gzip" },
+						     { "tar", "all", "application/x-tar" } };
+	const struct http_slice *format = http_query(&r->target, "format");
 	struct file_path p;
 	struct abox *a = own_find_path(r, &p);
-	bool tar = http_slice_is(format, "tar");
 
 	if (a == NULL)
 		return;
-	if (tar || http_slice_is(format, "tar.gz") || http_query(&r->target, "format") == NULL)
-		file_pack(r, a, &own_shape, &p, !tar);
-	else
-		own_refuse(r, OWN_INVALID_FIELD, "format", "'format' must be 'tar.gz' or 'tar'");
+	for (unsigned int i = 0; i < ARRAY_LEN(kinds); i++)
+		if (format == NULL || http_slice_is(*format, kinds[i].format)) {
+			file_pack(r, a, &own_shape, &p, &kinds[i]);
+			return;
+		}
+	own_refuse(r, OWN_INVALID_FIELD, "format", "'format' must be 'tar.gz' or 'tar'");
 }
 
 void box_archive_put(struct req *r)

@@ -98,7 +98,7 @@ static void done(struct req *r, enum fileop op, const struct file_path *path,
 	req_json(r, status_of(op, e), &j);
 }
 
-const struct file_shape own_shape = { .cwd = "/workspace", .refuse = refuse, .done = done };
+const struct file_shape own_shape = { .refuse = refuse, .done = done };
 
 /* --- what is asked -------------------------------------------------------------------------------- */
 

@@ -13,6 +13,7 @@
 #include "base/clock.h"
 #include "base/layers.h"
 #include "base/own.h"
+#include "gate/ports.h"
 #include "wire/msg.h"
 
 #include <stdio.h>
@@ -256,6 +257,7 @@ static void abox_unlink(struct abox *a)
 	struct gate *g = a->g;
 
 	timer_clear(&g->loop, &a->life);
+	ports_end(a);
 	abox_unsaved(a);
 	keeper_forget(&g->keeper, a);
 	table_remove(&g->abox_table, &a->by_id);
@@ -297,6 +299,7 @@ static void end_all(struct abox *a, enum abox_reason reason)
 	a->reason = reason;
 	(void)snprintf(why, sizeof(why), "the box has ended: %s", abox_reason_str(reason));
 	timer_clear(&a->g->loop, &a->life);
+	ports_end(a);
 	tasks_end(a, reason == REASON_OOM, why);
 	kernels_end(a);
 	ttys_end(a);
@@ -353,6 +356,7 @@ static void on_ready(void *arg, struct gbox *b)
 	kernels_adopt(a);
 	tasks_adopt(a);
 	ttys_adopt(a);
+	ports_adopt(a);
 	a->idle_at_us = a->g->loop.now_us + a->idle_us;
 	abox_schedule(a);
 }
@@ -512,6 +516,8 @@ void abox_put(const struct abox *a, struct json *j)
 	while (texts_next(&a->metadata, &at, &key, &value))
 		json_str(j, key, value);
 	json_close(j, '}');
+	json_str(j, "workdir", box_workdir(a->app ? BOX_APP : 0));
+	ports_put(a, j);
 	json_u64(j, "ttl_seconds", a->ttl_us / US_PER_S);
 	json_u64(j, "idle_seconds", a->idle_us / US_PER_S);
 	own_time(j, "created_at", a->created_ms);

@@ -16,6 +16,7 @@
  *   box_stream.c    all of these calls on a WebSocket
  *   box_files.c, box_files_list.c, box_upload.c, box_watch.c, box_archive.c  its files, see files.h
  *   box_env.c       environment variables
+ *   ports.c         listeners of its own
  *   idem.c          answers that are given again for the same Idempotency-Key
  */
 #pragma once
@@ -67,6 +68,7 @@ struct idem_key {
 };
 
 struct making;
+struct port;
 struct task;
 struct kernel;
 struct stream;
@@ -97,6 +99,11 @@ struct abox {
 	struct texts env, metadata;
 	struct idem_key idem;
 	uint64_t oom_kills; /* those that somebody was told of */
+	bool app;           /* its working directory is /app */
+	bool listens;       /* it has ports: */
+	uint16_t port[PORTS_OUTSIDE];
+	struct port *ports[BOX_PORTS_MAX];
+	unsigned int looks; /* for modules, under way */
 
 	struct task *tasks, *last_task; /* the oldest first */
 	unsigned int running, ended;
@@ -177,6 +184,8 @@ void box_standard(struct gate *g, struct box_request *q);
 void making_ready(struct abox *a);
 void making_failed(struct abox *a, enum own_error code, const char *field, const char *fmt, ...)
 	__attribute__((format(printf, 4, 5)));
+/* Its ports are there. */
+void making_listens(struct abox *a);
 /* The keeper does not make it. */
 void making_refused(struct abox *a, const struct err *e);
 /* Release what was needed on the way. */

@@ -301,6 +301,11 @@ struct file_call *file_call_new(struct req *r, struct abox *a, const struct file
 	return c;
 }
 
+const char *file_call_cwd(const struct file_call *c)
+{
+	return c->shape->cwd != NULL ? c->shape->cwd : c->a->box->cwd;
+}
+
 int file_call_run(struct file_call *c, enum fileop op, const char *const *args)
 {
 	static const struct gjob_ops job_ops = {
@@ -311,7 +316,7 @@ int file_call_run(struct file_call *c, enum fileop op, const char *const *args)
 	const char *argv[10] = { fileop_row(op)->name, path };
 	struct job_spec spec = { .kind = JOB_FILE,
 				 .flags = JOB_ATTENDED | (kinds[op].takes ? JOB_STDIN : 0),
-				 .cwd = c->shape->cwd,
+				 .cwd = c->a->box != NULL ? file_call_cwd(c) : "/",
 				 .argv = argv,
 				 .envp = envp };
 

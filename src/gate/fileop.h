@@ -35,7 +35,7 @@ enum file_trouble {
 
 /* How a dialect answers. */
 struct file_shape {
-	/* Where paths that are not from the root begin. */
+	/* Where paths that are not from the root begin; NULL: in the working directory of the box. */
 	const char *cwd;
 	/* error: an errno, or a file_trouble. path: as the box has it. why: more about it, or "". */
 	void (*refuse)(struct req *r, int error, const char *path, const char *why);
@@ -81,6 +81,8 @@ struct file_call {
 	struct deferred deferred;
 };
 
+/* Where its path begins. The box is there. */
+const char *file_call_cwd(const struct file_call *c);
 /* A call of `size` bytes, all zero but its file_call. NULL: answered. */
 struct file_call *file_call_new(struct req *r, struct abox *a, const struct file_shape *shape,
 				const struct file_path *path, const struct file_ops *ops,

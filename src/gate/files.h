@@ -57,8 +57,15 @@ void file_form(struct req *r, struct abox *a, const struct file_shape *s,
 
 /* --- box_archive.c --- */
 
+/* What a directory becomes. */
+struct file_archive {
+	const char *format; /* "tar" or "tar.gz": also the end of its name */
+	const char *what;   /* "all", or "files": only regular ones */
+	const char *type;   /* as the answer says it */
+};
+
 void file_pack(struct req *r, struct abox *a, const struct file_shape *s, const struct file_path *p,
-	       bool gzip);
+	       const struct file_archive *as);
 void file_unpack(struct req *r, struct abox *a, const struct file_shape *s,
 		 const struct file_path *p);
 

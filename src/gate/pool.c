@@ -24,7 +24,7 @@ int warm_job_start(struct gbox *b, struct gjob *j, uint64_t id, const struct gjo
 	static const char *const argv[] = { "/usr/bin/python3", NULL };
 	struct job_spec spec = { .kind = JOB_EXEC,
 				 .flags = JOB_SWEEP | JOB_STDIN | JOB_HELD | JOB_THAW,
-				 .cwd = "/workspace",
+				 .cwd = b->cwd,
 				 .argv = argv,
 				 .envp = ci_environment() };
 
@@ -54,7 +54,7 @@ int kernel_job_start(struct gbox *b, struct gjob *j, uint64_t id, bool warm,
 	struct job_spec spec = { .kind = JOB_EXEC,
 				 .flags = JOB_HELD | JOB_KERNEL |
 					  (uint32_t)(warm ? JOB_THAW : JOB_KIT),
-				 .cwd = "/workspace",
+				 .cwd = b->cwd,
 				 .argv = warm ? thawed : cold,
 				 .envp = ci_environment() };
 

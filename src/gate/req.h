@@ -38,6 +38,14 @@ enum route_flags {
 		1u
 		<< 7, /* of a dialect: {box_id} is the first parameter, and the rest is about that box */
 	ROUTE_TOKEN = 1u << 6, /* ?token= is taken here, too */
+
+	ROUTE_REPEATED = 1u << 15, /* a parameter of the query may be there more than once */
+
+	/* Where it exists; none of these: on the server's own listeners. */
+	ROUTE_MAIN = 1u << 16,
+	ROUTE_EXECUTOR = 1u << 17, /* on executor ports of boxes, see ports.h */
+	ROUTE_RESOURCE = 1u << 18, /* on their resource ports */
+	ROUTE_PLACES = ROUTE_MAIN | ROUTE_EXECUTOR | ROUTE_RESOURCE,
 };
 
 struct route {

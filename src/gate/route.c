@@ -5,8 +5,10 @@
  */
 #include "base/own.h"
 #include "gate/boxes.h"
+#include "gate/ipy.h"
 #include "gate/jup.h"
 #include "gate/meta.h"
+#include "gate/ports.h"
 #include "gate/se.h"
 
 #include <stdarg.h>
@@ -35,9 +37,22 @@ struct http_slice req_query(const struct req *r, const char *key)
 	return v != NULL ? *v : (struct http_slice){ 0 };
 }
 
+/* Where there is no route, who asked is known by where it came in. */
+static enum shape shape_of(const struct req *r)
+{
+	const struct listener *l = r->conn != NULL ? r->conn->listener : NULL;
+
+	if (r->route != NULL)
+		return r->route->shape;
+	if (l == NULL || (l->place & ROUTE_MAIN) != 0)
+		return SHAPE_OWN;
+	return (l->place & ROUTE_EXECUTOR) != 0 ? SHAPE_REASON : SHAPE_DETAIL;
+}
+
 void req_refuse(struct req *r, int status, const char *code, const char *field, const char *fmt,
 		...)
 {
+	enum shape shape = shape_of(r);
 	char text[1024];
 	struct json j;
 	va_list ap;
@@ -47,9 +62,9 @@ void req_refuse(struct req *r, int status, const char *code, const char *field, 
 	va_end(ap);
 	json_init(&j);
 	json_open(&j, NULL, '{');
-	if (r->route != NULL && r->route->shape == SHAPE_DETAIL) {
+	if (shape == SHAPE_DETAIL) {
 		json_str(&j, "detail", text);
-	} else if (r->route != NULL && r->route->shape == SHAPE_REASON) {
+	} else if (shape == SHAPE_REASON) {
 		json_str(&j, "reason", req_reason(status));
 		json_str(&j, "message", text);
 	} else {
@@ -107,7 +122,19 @@ static bool matches(struct req *r, const char *pattern)
 		seg++;
 		pattern += n;
 	}
-	return seg == t->nseg && t->bad.status == 0;
+	if (t->bad.status != 0)
+		return false;
+	if (*pattern == '/' && seg > 0) /* "/status/" */
+		return seg + 1 == t->nseg && t->seg[seg].n == 0;
+	return seg == t->nseg;
+}
+
+/* Whether it exists where the request came in. */
+static bool is_here(const struct req *r, const struct route *row)
+{
+	unsigned int places = row->flags & ROUTE_PLACES;
+
+	return (r->conn->listener->place & (places != 0 ? places : ROUTE_MAIN)) != 0;
 }
 
 static bool is_method(const struct req *r, const char *method)
@@ -140,7 +167,7 @@ static int refuse_route(struct req *r, const struct route *other)
 		return -1;
 	}
 	for (unsigned int i = 0; i < nroutes; i++)
-		if (strcmp(routes[i].path, other->path) == 0) {
+		if (strcmp(routes[i].path, other->path) == 0 && is_here(r, &routes[i])) {
 			size_t n = strlen(allow);
 
 			(void)snprintf(allow + n, sizeof(allow) - n, "%s%s", n > 0 ? ", " : "",
@@ -170,13 +197,17 @@ int route_find(struct req *r)
 	if (http_target_parse_open(r->head.target, &r->target, &why) < 0)
 		return refuse_target(r, &why);
 	for (unsigned int i = 0; i < nroutes && found == NULL; i++)
-		if (matches(r, routes[i].path)) {
+		if (is_here(r, &routes[i]) && matches(r, routes[i].path)) {
 			other = &routes[i];
 			if (is_method(r, routes[i].method))
 				found = &routes[i];
 		}
 	if (other == NULL && r->target.bad.status != 0)
 		return refuse_target(r, &r->target.bad);
+	if (r->target.repeated && (found == NULL || (found->flags & ROUTE_REPEATED) == 0)) {
+		(void)http_refuse_repeated(&why);
+		return refuse_target(r, &why);
+	}
 	/* Who may not ask does not learn what there is. */
 	r->route = found;
 	if (auth_check(r, found != NULL && (found->flags & ROUTE_OPEN) != 0) < 0)

@@ -225,11 +225,9 @@ static void next(struct stage *s)
 	const struct stage_file *f = &s->files[s->at];
 	char octal[8];
 	const char *const argv[] = { "write", s->at < s->n ? f->path : "", octal, "", "", NULL };
-	struct job_spec spec = { .kind = JOB_FILE,
-				 .flags = JOB_STDIN,
-				 .cwd = "/workspace",
-				 .argv = argv,
-				 .envp = envp };
+	struct job_spec spec = {
+		.kind = JOB_FILE, .flags = JOB_STDIN, .cwd = s->box->cwd, .argv = argv, .envp = envp
+	};
 
 	if (s->over)
 		return;

@@ -24,4 +24,5 @@ enum control_type {
 	CONTROL_KIT,       /* keeper -> init, descriptors: see enum kit */
 	CONTROL_LISTENER,  /* plan -> keeper, one descriptor: who listens to refused system calls */
 	CONTROL_STORES, /* plan -> keeper, of a box made ahead: by these its file systems can be resized */
+	CONTROL_PORTS, /* plan -> keeper, of a box with BOX_PORTS: the listeners in its own network */
 };

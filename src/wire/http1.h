@@ -103,6 +103,7 @@ struct http_target {
 		struct http_slice key, value;
 	} query[HTTP_QUERY_MAX];
 	unsigned int nquery;
+	bool repeated;                 /* of http_target_parse_open(): a parameter is there twice */
 	char buf[HTTP_TARGET_MAX + 1]; /* the slices point into it: do not copy the struct */
 };
 
@@ -112,8 +113,11 @@ struct http_target {
 int http_target_parse(struct http_slice target, struct http_target *t, struct http_refusal *r);
 
 /* The same for who wants the first segments, and reads the rest in another way: a segment that is refused ends the
- * list of segments, and t->bad says why. */
+ * list of segments, and t->bad says why; a parameter may be there more than once, and t->repeated says so. */
 int http_target_parse_open(struct http_slice target, struct http_target *t, struct http_refusal *r);
+
+/* Say that of a parameter that is there twice. -1. */
+int http_refuse_repeated(struct http_refusal *r);
 
 /* What follows the first n segments and a slash, as it came; p is NULL where no slash follows. */
 struct http_slice http_target_rest(const struct http_target *t, unsigned int n);

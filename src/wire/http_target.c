@@ -108,7 +108,7 @@ static int read_parameter(struct target_reader *tr, struct http_slice pair)
 		return http_refuse(tr->r, 400, "a parameter of the query has no name");
 	for (unsigned int i = 0; i < t->nquery; i++)
 		if (t->query[i].key.n == key.n && memcmp(t->query[i].key.p, key.p, key.n) == 0)
-			return http_refuse(tr->r, 400, "a parameter of the query is there twice");
+			t->repeated = true;
 	if (alone)
 		value.p = key.p + key.n; /* its NUL */
 	else if (decode(tr, pair, '+', &value) < 0)
@@ -124,6 +124,7 @@ int http_target_parse_open(struct http_slice target, struct http_target *t, stru
 	bool last;
 
 	t->nseg = t->nquery = 0;
+	t->repeated = false;
 	t->path = (struct http_slice){ target.p, 0 };
 	t->bad = (struct http_refusal){ 0 };
 	if (http_slice_is(target, "*"))
@@ -148,7 +149,9 @@ int http_target_parse(struct http_slice target, struct http_target *t, struct ht
 {
 	if (http_target_parse_open(target, t, r) < 0)
 		return -1;
-	return t->bad.status == 0 ? 0 : http_refuse(r, t->bad.status, t->bad.why);
+	if (t->bad.status != 0)
+		return http_refuse(r, t->bad.status, t->bad.why);
+	return t->repeated ? http_refuse_repeated(r) : 0;
 }
 
 struct http_slice http_target_rest(const struct http_target *t, unsigned int n)
@@ -174,6 +177,11 @@ ptrdiff_t http_path_decode(struct http_slice from, char *to, size_t size, struct
 		return http_refuse(r, 400, "a NUL in the path");
 	to[n] = '\0';
 	return n;
+}
+
+int http_refuse_repeated(struct http_refusal *r)
+{
+	return http_refuse(r, 400, "a parameter of the query is there twice");
 }
 
 const struct http_slice *http_query(const struct http_target *t, const char *key)
