@@ -214,7 +214,7 @@ static int with_server(const struct invoke_opts *o, const struct json *body, str
 			return INVOKE_NO_BOX;
 		if (o->verbose)
 			say("no server runs here: starting one for this call");
-		if (server_near_start(&near, no_roots, e) < 0)
+		if (server_near_start(&near, no_roots, false, e) < 0)
 			return wake_is_asked() || wake_end() != 0 ? INVOKE_INTERRUPTED
 								  : INVOKE_NO_BOX;
 		client_init(&c, &near.url, "");
