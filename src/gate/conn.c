@@ -312,6 +312,7 @@ void conn_new(struct gate *g, struct listener *l, int fd, const char *peer)
 	link_conn(c);
 	g->nconns++;
 	l->conns++;
+	g->ninside += l->inside;
 	/* The first head has to come at once. */
 	conn_set_state(c, CONN_IDLE, config_u64(&g->config, CONF_HEADER_TIMEOUT));
 	conn_update(c);

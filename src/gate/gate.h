@@ -96,7 +96,7 @@ struct gate {
 	void (*serve)(struct gate *g);
 
 	struct conn *conns, *conns_tail; /* the last used first */
-	unsigned int nconns;
+	unsigned int nconns, ninside;    /* inside: those that came from a box */
 	struct gbox *boxes;
 	struct gbox *dirty_boxes; /* with frames for the end of this turn */
 	bool unsaid;              /* one of those frames starts or changes something */

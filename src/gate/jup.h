@@ -91,6 +91,7 @@ struct jup_client {
 	enum jup_framing framing;
 	char key[JUP_KEY];
 	bool named;           /* the client has chosen its key */
+	bool inside;          /* it is in the box: neither takes nor says more than JUP_LARGE */
 	struct jup_tap *taps; /* in the order of their cells */
 	unsigned int ntaps;
 	struct jup_unsent *unsent; /* [first_unsent, nunsent) */

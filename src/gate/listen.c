@@ -17,7 +17,11 @@
 #include <string.h>
 #include <sys/socket.h>
 
-enum { ACCEPTS_PER_TURN = 64, RETRY_US = 100 * 1000 };
+enum {
+	ACCEPTS_PER_TURN = 64,
+	RETRY_US = 100 * 1000,
+	INSIDE_MAX = 256, /* connections from inside of boxes, all together */
+};
 
 static void on_retry(void *arg)
 {
@@ -58,17 +62,18 @@ static void go_on(void *arg)
 }
 
 /* Who is behind it may be hostile, and is not to take from others: it waits. */
-static void hold(struct listener *l)
+static void hold(struct listener *l, uint64_t us)
 {
 	l->full = true;
 	loop_change(&l->g->loop, &l->watch, 0);
-	if (timer_set(&l->g->loop, &l->again, l->g->loop.now_us + l->pause_us, go_on, l) < 0)
+	if (timer_set(&l->g->loop, &l->again, l->g->loop.now_us + us, go_on, l) < 0)
 		go_on(l);
 }
 
 void listener_left(struct listener *l)
 {
 	l->conns--;
+	l->g->ninside -= l->inside;
 	if (l->gone && l->conns == 0 && l->over != NULL)
 		l->over(l);
 	else if (l->full && l->again.place == 0)
@@ -106,6 +111,10 @@ static void on_connection(void *arg, uint32_t events)
 		char peer[64];
 		int fd;
 
+		if (l->inside && g->ninside >= INSIDE_MAX) {
+			hold(l, RETRY_US);
+			return;
+		}
 		if (g->nconns >= config_u64(&g->config, CONF_MAX_CONNECTIONS)) {
 			if (i > 0)
 				return; /* the next turn tells whether another one waits */
@@ -125,7 +134,7 @@ static void on_connection(void *arg, uint32_t events)
 		name_peer(&a, peer, sizeof(peer));
 		conn_new(g, l, fd, peer);
 		if (l->most != 0) {
-			hold(l);
+			hold(l, l->pause_us);
 			return;
 		}
 	}

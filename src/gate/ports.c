@@ -7,7 +7,7 @@
 #include <stdio.h>
 
 /* Of a listener that code in a box can reach: what it takes is taken from others. */
-enum { INSIDE_CONNS = 16, INSIDE_PAUSE_US = 5 * 1000 };
+enum { INSIDE_CONNS = 8, INSIDE_PAUSE_US = 5 * 1000 };
 
 struct port {
 	struct listener l;
@@ -84,45 +84,53 @@ static void refused(struct port *p, const struct err *e)
 	struct abox *a = p->a;
 	char field[32];
 
-	if (a->making == NULL) { /* of a box that was taken over: it lives without */
-		gate_log_err(a->g, "port_failed", e);
-		return;
-	}
 	(void)snprintf(field, sizeof(field), "ports%s%s", kinds[p->which].name != NULL ? "." : "",
 		       kinds[p->which].name != NULL ? kinds[p->which].name : "");
 	if (e->sys == EADDRINUSE)
 		making_failed(a, OWN_PORT_TAKEN, field, "port %u of 127.0.0.1 is taken",
 			      a->port[p->which]);
-	else if (e->kind == ERR_INPUT)
+	else if (e->sys == EPERM && e->kind == ERR_INPUT)
 		making_failed(a, OWN_INVALID_FIELD, field, "'%s' is refused: %s", field, e->text);
 	else
 		making_failed(a, OWN_UNSCHEDULABLE, NULL, "the box has no port: %s", e->text);
+}
+
+/* What the keeper has answered. -1: *ret says why there is no listener. */
+static int take(struct port *p, struct chan_msg *m, const struct err *e, struct err *ret)
+{
+	struct msg_in in;
+	uint16_t number;
+
+	if (m == NULL) {
+		*ret = *e;
+		return -1;
+	}
+	msg_in_init(&in, m->body, m->len);
+	number = msg_get_u16(&in);
+	if (m->nfds != 1 || msg_end(&in) < 0) {
+		chan_msg_close(m);
+		return err_set(ret, ERR_PROTO, 0, "the keeper opened nothing");
+	}
+	p->l.fd = m->fds[0];
+	if (p->which < PORTS_OUTSIDE)
+		p->a->port[p->which] = number;
+	return 0;
 }
 
 static void on_opened(void *arg, struct chan_msg *m, const struct err *e)
 {
 	struct port *p = arg;
 	struct abox *a = p->a;
-	struct err own;
-	struct msg_in in;
-	uint16_t number;
+	struct err why;
 
 	p->asked = false;
-	if (m == NULL) {
-		refused(p, e);
-		return;
+	if (take(p, m, e, &why) < 0) {
+		if (a->making != NULL) {
+			refused(p, &why);
+			return;
+		}
+		gate_log_err(a->g, "port_failed", &why); /* it was taken over, and lives without */
 	}
-	msg_in_init(&in, m->body, m->len);
-	number = msg_get_u16(&in);
-	if (m->nfds != 1 || msg_end(&in) < 0) {
-		chan_msg_close(m);
-		(void)err_set(&own, ERR_PROTO, 0, "the keeper opened nothing");
-		refused(p, &own);
-		return;
-	}
-	p->l.fd = m->fds[0];
-	if (p->which < PORTS_OUTSIDE)
-		a->port[p->which] = number;
 	if (!all_answered(a))
 		return;
 	if (a->making != NULL)
@@ -141,8 +149,8 @@ static int ask(struct port *p)
 	msg_put_u64(&m, a->box->id);
 	msg_put_u8(&m, (uint8_t)p->which);
 	msg_put_u16(&m, p->which < PORTS_OUTSIDE ? a->port[p->which] : 0);
-	p->asked = true;
-	return keeper_ask(&a->g->keeper, OP_BOX_PORT, body, m.len, on_opened, p);
+	p->asked = keeper_ask(&a->g->keeper, OP_BOX_PORT, body, m.len, on_opened, p) == 0;
+	return p->asked ? 0 : -ENOMEM;
 }
 
 static int open_all(struct abox *a)

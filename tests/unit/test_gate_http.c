@@ -663,6 +663,7 @@ TEST(http_a_box_has_ports)
 	int c, box, at;
 
 	gate_open();
+	g.listening = true;
 	c = client();
 	box = box_on_its_way(c, "{`ports`:{`executor`:2000}}");
 	for (unsigned int i = 0; i < BOX_PORTS_MAX; i++) {
@@ -741,11 +742,12 @@ TEST(http_a_port_that_is_not_there)
 /* From inside: a few at a time, one request each, and no token. */
 TEST(http_who_is_inside_a_box_has_to_wait)
 {
-	enum { MANY = 40, MOST = 16 };
+	enum { MANY = 40, MOST = 8 };
 	struct port_end ports[BOX_PORTS_MAX];
 	int c, box, at[MANY];
 
 	gate_open();
+	g.listening = true;
 	c = client();
 	box = box_on_its_way(c, "{`ports`:true}");
 	for (unsigned int i = 0; i < BOX_PORTS_MAX; i++) {
