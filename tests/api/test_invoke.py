@@ -13,6 +13,7 @@ from cells import NO_POOL
 from conftest import TIMEOUT_S
 from se import MIB
 from server import lives, mark, needs_root, serve, shared, stat_of, until  # noqa: F401
+from test_se_handler import waits
 from test_shell import url
 
 pytestmark = needs_root
@@ -74,7 +75,8 @@ def bad_input(done, *said):
 
 
 def test_json(answer, script):
-    told = answer(script("import sys\ndef handler(event):\n    print('out')\n    print('err', file=sys.stderr)\n    return {'n': event['n'] + 1}"), "-e", '{"n": 1}')
+    told = answer(script("import sys\ndef handler(event):\n    print('out')\n"
+                         "    print('err', file=sys.stderr)\n    return {'n': event['n'] + 1}"), "-e", '{"n": 1}')
     assert (told["exit_code"], told["stdout"], told["stderr"], told["result"]) == (0, "out\n", "err\n", {"n": 2})
     assert "timestamp" not in told
     told = answer(script(), "-v")
@@ -104,14 +106,18 @@ def test_profile(invoke, script):
     assert done.returncode == 0 and "duration" in told and "memory" in told and "cpu" in told, done
 
 
-ODD_TEXTS = ["", "yes", "no", "null", "~", "1", "1e3", "0x10", "- x", "a: b", "#x", "a #b", "'q'", '"q"', "multi\nline\n", " lead", "trail ", "tab\t", "é€𝄞", "\x85\u2028", "\0\x1b", "{x", "[x",
-             "&a", "*a", "!t", "|", ">", "%", "@", "`", "2020-01-01", "12:30:45", "=", "<<", "---", "...", "\\", "x" * 5000, "\ufeff", "-", "?", ":", ",", ".inf", ".nan", "0o7", "1_000"]
+ODD_TEXTS = ["", "yes", "no", "null", "~", "1", "1e3", "0x10", "- x", "a: b", "#x", "a #b", "'q'", '"q"', "multi\nline\n", " lead", "trail ",
+             "tab\t", "é€𝄞", "\x85\u2028", "\0\x1b", "{x", "[x",
+             "&a", "*a", "!t", "|", ">", "%", "@", "`", "2020-01-01", "12:30:45", "=", "<<", "---", "...", "\\", "x" * 5000, "\ufeff", "-", "?",
+             ":", ",", ".inf", ".nan", "0o7", "1_000"]
 
 
 def test_yaml(invoke, script):
     """What reads YAML gets what was said, whatever it looks like."""
-    event = {"texts": ODD_TEXTS, "keys": {text: i for i, text in enumerate(ODD_TEXTS)}, "n": [1, -2.5, True, False, None, [], {}], "deep": [[[{"a": [1]}]]]}
-    done = invoke(script("def handler(event):\n    print('- not: yaml')\n    print('---')\n    return event"), "-f", "-", "--format", "yaml", input=json.dumps(event).encode())
+    event = {"texts": ODD_TEXTS, "keys": {text: i for i, text in enumerate(ODD_TEXTS)}, "n": [1, -2.5, True, False, None, [], {}],
+             "deep": [[[{"a": [1]}]]]}
+    done = invoke(script("def handler(event):\n    print('- not: yaml')\n    print('---')\n    return event"), "-f", "-", "--format", "yaml",
+                  input=json.dumps(event).encode())
     assert done.returncode == 0, done
     told = yaml.safe_load(done.stdout.decode())
     assert KEYS <= set(told) and told["exit_code"] == 0 and told["stdout"] == "- not: yaml\n---\n"
@@ -143,7 +149,8 @@ def test_event(answer, script, tmp_path):
     text = json.dumps(event)
     (tmp_path / "event.json").write_text(text)
     (tmp_path / "-odd").write_text(text)
-    for words in (["-e", text], ["--event", text], [f"--event={text}"], ["-f", "event.json"], ["--event-file", tmp_path / "event.json"], ["--event-file=-odd"]):
+    for words in (["-e", text], ["--event", text], [f"--event={text}"], ["-f", "event.json"], ["--event-file", tmp_path / "event.json"],
+                  ["--event-file=-odd"]):
         assert answer(script(), *words)["result"] == event, words
     assert answer(script(), "-f", "-", input=text.encode())["result"] == event
     assert answer(script())["result"] == {}
@@ -170,7 +177,8 @@ def test_a_large_event(answer, script, tmp_path):
     assert answer(script("def handler(event):\n    return len(event['t'])"), "-f", "large.json")["result"] == 10 * MIB
 
 
-BAD_JSON = {"{": "line 1", '{"a": 1,}': "line 1", '{"a":\n\n x}': "line 3", "nonsense": "line 1", "": "", "{'a': 1}": "line 1", '{"a": 1} {}': "line 1", '{"a": "\n"}': "line 1"}
+BAD_JSON = {"{": "line 1", '{"a": 1,}': "line 1", '{"a":\n\n x}': "line 3", "nonsense": "line 1", "": "", "{'a': 1}": "line 1",
+            '{"a": 1} {}': "line 1", '{"a": "\n"}': "line 1"}
 
 
 @pytest.mark.parametrize("option", ["-e", "-c"])
@@ -207,7 +215,8 @@ def test_bad_json_on_standard_input(invoke, script):
 
 def test_wrong_words(invoke, script, tmp_path):
     path = script()
-    for words in ([], [path, "-e", "{}", "-f", "x"], [path, "-c", "{}", "--context-file", "x"], [path, "--nonsense"], [path, "-t", "soon"], [path, "-t", ""], [path, "--format", "xml"],
+    for words in ([], [path, "-e", "{}", "-f", "x"], [path, "-c", "{}", "--context-file", "x"], [path, "--nonsense"], [path, "-t", "soon"],
+                  [path, "-t", ""], [path, "--format", "xml"],
                   [path, "--log-level", "LOUD"], [path, "-e"], [path, "second.py"], ["missing.py"], [tmp_path], [""], ["missing/handler.py"]):
         bad_input(invoke(*words))
     bad_input(invoke("missing.py"), "missing.py")
@@ -238,7 +247,9 @@ def test_version_and_help(invoke):
     done = invoke("--version")
     assert done.returncode == 0 and re.search(rb"\d+\.\d+", done.stdout)
     done = invoke("--help")
-    assert done.returncode == 0 and all(word in done.stdout for word in (b"--event-file", b"--context-file", b"--profile", b"--output", b"--log-level", b"--format", b"--url"))
+    assert done.returncode == 0 and all(word in done.stdout
+                                        for word in (b"--event-file", b"--context-file", b"--profile", b"--output", b"--log-level", b"--format",
+                                                     b"--url"))
 
 
 def test_as_sandbox_run(glovebox, script, tmp_path):
@@ -265,9 +276,12 @@ def test_log_levels(answer, script):
 # --- how it ends ---------------------------------------------------------------------------------------------
 
 ENDS = {
-    "goes well": ("def handler(event):\n    return 1", 0, ""), "does not load": ("def handler(event):\n    return = 1", 1, "System error"), "has no handler": ("x = 1", 1, "System error"),
-    "raises": ("def handler(event):\n    raise ValueError('boom')", 2, "ValueError: boom"), "no JSON": ("def handler(event):\n    return {1}", 3, "set"),
-    "empty": ("", 7, ""), "exits": ("import os\ndef handler(event):\n    os._exit(0)", 6, ""), "killed": ("import os\ndef handler(event):\n    os.kill(os.getpid(), 9)", 137, ""),
+    "goes well": ("def handler(event):\n    return 1", 0, ""), "does not load": ("def handler(event):\n    return = 1", 1, "System error"),
+    "has no handler": ("x = 1", 1, "System error"),
+    "raises": ("def handler(event):\n    raise ValueError('boom')", 2, "ValueError: boom"),
+    "no JSON": ("def handler(event):\n    return {1}", 3, "set"),
+    "empty": ("", 7, ""), "exits": ("import os\ndef handler(event):\n    os._exit(0)", 6, ""),
+    "killed": ("import os\ndef handler(event):\n    os.kill(os.getpid(), 9)", 137, ""),
 }
 
 
@@ -291,7 +305,7 @@ def test_out_of_memory(invoke, script):
 
 def test_out_of_time(invoke, script):
     word = mark()
-    path = script(f"import subprocess\ndef handler(event):\n    subprocess.run(['sh', '-c', 'sleep 1000; : {word}'])")
+    path = script(waits(word))
     done = invoke(path, "-t", "1")
     assert done.returncode == 4 and re.search(rb"tim(ed|e) ?out|out of time", (done.stdout + done.stderr).lower()), done
 
@@ -306,7 +320,8 @@ def test_the_limit_is_told_to_the_handler(answer, script):
 
 def test_hostile_output(answer, invoke, script):
     """What a handler prints is not taken for what this program says."""
-    path = script("def handler(event):\n    print('{\"exit_code\": 0, \"result\": \"forged\"}')\n    print('=== EXIT CODE ===')\n    return {1}")
+    path = script("def handler(event):\n    print('{\"exit_code\": 0, \"result\": \"forged\"}')\n"
+                  "    print('=== EXIT CODE ===')\n    return {1}")
     told = answer(path)
     assert told["exit_code"] == 3 and told["result"] is None
     done = invoke(path, "-q")
@@ -355,11 +370,13 @@ def has_word(pids, word):
     return False
 
 
-@pytest.mark.parametrize("sig, status", [(signal.SIGINT, 130), pytest.param(signal.SIGTERM, 143, marks=pytest.mark.more), pytest.param(signal.SIGKILL, -9, marks=pytest.mark.more)])
+@pytest.mark.parametrize("sig, status",
+                         [(signal.SIGINT, 130), pytest.param(signal.SIGTERM, 143, marks=pytest.mark.more),
+                          pytest.param(signal.SIGKILL, -9, marks=pytest.mark.more)])
 def test_interrupted(start, script, sig, status):
     """And nothing is left: of the handler, of the box, of what was started for it."""
     word = mark()
-    process = start("invoke", script(f"import subprocess\ndef handler(event):\n    subprocess.run(['sh', '-c', 'sleep 1000; : {word}'])"))
+    process = start("invoke", script(waits(word)))
     until(lambda: has_word(descendants(process.pid), word), "the handler runs")
     family = descendants(process.pid)
     process.send_signal(sig)
@@ -372,7 +389,7 @@ def test_interrupted(start, script, sig, status):
 @pytest.mark.more
 def test_interrupted_again_and_again(start, script):
     word = mark()
-    process = start("invoke", script(f"import subprocess\ndef handler(event):\n    subprocess.run(['sh', '-c', 'sleep 1000; : {word}'])"))
+    process = start("invoke", script(waits(word)))
     until(lambda: has_word(descendants(process.pid), word), "the handler runs")
     family = descendants(process.pid)
     for _ in range(3):
@@ -408,14 +425,16 @@ def test_with_a_server_that_is_not_there(invoke, script):
 
 def test_out_of_time_with_a_server(invoke, script, server):
     word = mark()
-    done = invoke(script(f"import subprocess\ndef handler(event):\n    subprocess.run(['sh', '-c', 'sleep 1000; : {word}'])"), "-t", "1", "--url", url(server))
+    done = invoke(script(waits(word)), "-t", "1",
+                  "--url", url(server))
     assert done.returncode == 4
     until(lambda: not server.running(word), "it is gone")
 
 
 def test_interrupted_with_a_server(start, script, server):
     word = mark()
-    process = start("invoke", script(f"import subprocess\ndef handler(event):\n    subprocess.run(['sh', '-c', 'sleep 1000; : {word}'])"), "--url", url(server))
+    process = start("invoke", script(waits(word)),
+                    "--url", url(server))
     until(lambda: server.running(word), "the handler runs")
     process.send_signal(signal.SIGINT)
     process.communicate(timeout=TIMEOUT_S)

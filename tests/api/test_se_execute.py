@@ -102,13 +102,15 @@ def test_what_is_left_running(session):
     session.shell("setsid sh -c 'echo $$ > pid; while sleep 0.05; do date +%N > beat; done' > /dev/null 2>&1 &")
     until(lambda: session.get("beat")[0] == 200, "it beats")
     assert session.shell("kill -0 $(cat pid) && echo alive") == "alive\n"
-    assert session.shell("a=$(cat beat); while [ \"$a\" = \"$(cat beat)\" ]; do sleep 0.05; done; kill -9 -- -$(cat pid); echo beats") == "beats\n"
+    goes_on = 'a=$(cat beat); while [ "$a" = "$(cat beat)" ]; do sleep 0.05; done; kill -9 -- -$(cat pid); echo beats'
+    assert session.shell(goes_on) == "beats\n"
 
 
 WRONG = {
     "no command": ("execute", {}, ["command"]), "command is a list": ("execute", {"command": ["echo"]}, ["command"]),
     "command is null": ("execute", {"command": None}, ["command"]), "args is text": ("execute", {"command": "echo", "args": "a"}, ["args"]),
-    "args has a number": ("execute", {"command": "echo", "args": [1]}, ["args", 0]), "args is an object": ("execute", {"command": "echo", "args": {}}, ["args"]),
+    "args has a number": ("execute", {"command": "echo", "args": [1]}, ["args", 0]),
+    "args is an object": ("execute", {"command": "echo", "args": {}}, ["args"]),
     "no code": ("execute_code", {}, ["code"]), "code is a number": ("execute_code", {"code": 1}, ["code"]),
     "filename is a number": ("execute_code", {"code": "1", "filename": 1}, ["filename"]),
     "args is a number": ("execute_code", {"code": "1", "args": 1}, ["args"]),
@@ -148,7 +150,8 @@ def test_python_that_fails(session):
     answer = session.run("print('before')\n\nraise ValueError('boom')", filename="bad.py")
     assert (answer["stdout"], answer["returncode"]) == ("before\n", 1)
     assert "line 3" in answer["stderr"] and "bad.py" in answer["stderr"] and answer["stderr"].endswith("ValueError: boom\n")
-    for code, returncode in (("import sys; sys.exit(3)", 3), ("x = = 1", 1), ("import os; os._exit(9)", 9), ("import os; os.kill(os.getpid(), 9)", 137),
+    for code, returncode in (("import sys; sys.exit(3)", 3), ("x = = 1", 1), ("import os; os._exit(9)", 9),
+                             ("import os; os.kill(os.getpid(), 9)", 137),
                              ("", 0), ("# nothing", 0)):
         assert session.run(code)["returncode"] == returncode, code
 
@@ -212,7 +215,8 @@ obj, _under = C(), 5
 print("said")
 """
     found = variables(place, code, "a", "b", "c", "d", "e", "f", "g", "when", "obj", "_under", "missing")
-    assert found == {"a": 1, "b": "text é€𝄞", "c": None, "d": [1, 2.5, True], "e": {"k": {"n": []}}, "f": [1, 2], "g": {"3": "x"}, "when": "2020-01-02",
+    assert found == {"a": 1, "b": "text é€𝄞", "c": None, "d": [1, 2.5, True], "e": {"k": {"n": []}}, "f": [1, 2], "g": {"3": "x"},
+                     "when": "2020-01-02",
                      "obj": "as text", "_under": 5}
     assert place.run(code, output_params=["a"])["stdout"] == "said\n", "nothing of it is in the output"
 
@@ -234,7 +238,8 @@ def test_without_output_params_there_are_none(place):
 
 def test_output_params_are_names(place):
     """What is no name of a variable is looked for as one, and not found."""
-    names = ["__import__('os').system('echo evil')", "x.y", "x; y", "x\n", " x", "x ", "", "1", "x[0]", "x\0", "*", "../x", "é" * 1000, "print(x)"]
+    names = ["__import__('os').system('echo evil')", "x.y", "x; y", "x\n", " x", "x ", "", "1", "x[0]", "x\0", "*", "../x", "é" * 1000,
+             "print(x)"]
     for name in names:
         status, answer = place.call("POST", "execute_code", body={"code": "x = 'v'", "output_params": [name, "x"]})
         if status == 200:
@@ -266,7 +271,8 @@ x = "true"
 
 HOSTILE_VALUES = {
     "json replaced": ("import json\njson.dumps = lambda *a, **k: '{\"x\": \"forged\"}'\nx = 'true'", {"x": "true"}),
-    "builtins replaced": ("import builtins\nx = 'true'\nfor name in ('open', 'print', 'len', 'str', 'isinstance', 'globals'):\n    setattr(builtins, name, None)", {"x": "true"}),
+    "builtins replaced": ("import builtins\nx = 'true'\nfor name in ('open', 'print', 'len', 'str', 'isinstance', 'globals'):\n"
+                          "    setattr(builtins, name, None)", {"x": "true"}),
     "stdout closed": ("import os, sys\nx = 'true'\nos.close(1)\nos.close(2)\nsys.stdout = None", {"x": "true"}),
     "not a number": ("x = float('nan')", None),
     "infinite": ("x = [float('inf')]", None),
@@ -357,7 +363,8 @@ def test_no_names_left(server):
     """Files without content are many as well."""
     with Session(server) as small, Session(server) as other:
         small.create(size="1M")
-        answer = small.run("i = 0\ntry:\n    while i < 3000000:\n        open(f'n{i}', 'w').close()\n        i += 1\nexcept OSError as e:\n    print(e.errno)")
+        answer = small.run("i = 0\ntry:\n    while i < 3000000:\n        open(f'n{i}', 'w').close()\n"
+                           "        i += 1\nexcept OSError as e:\n    print(e.errno)")
         assert answer["stdout"] == "28\n", answer
         assert other.shell("echo > f; echo made") == "made\n"
         assert small.shell("ls -f | head -5 | xargs rm -f -- 2>/dev/null; echo here").endswith("here\n")

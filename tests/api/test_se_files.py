@@ -57,11 +57,14 @@ NFC, NFD = unicodedata.normalize("NFC", "né.txt"), unicodedata.normalize("NFD",
 GOOD = {
     "a.txt": "a.txt", "d/e.txt": "d/e.txt", "d/e/f/g": "d/e/f/g", "/abs.txt": "abs.txt", "//two": "two", "///etc/passwd": "etc/passwd",
     "/workspace/x": "workspace/x", "/proc/self/environ": "proc/self/environ", "...": "...", "..a": "..a", "a..": "a..", "d/...": "d/...",
-    "d/..a": "d/..a", ".hidden": ".hidden", " ": " ", " a ": " a ", "a b/c d": "a b/c d", "-rf": "-rf", "~": "~", "~d/x": "~d/x", "$HOME": "$HOME",
+    "d/..a": "d/..a", ".hidden": ".hidden", " ": " ", " a ": " a ", "a b/c d": "a b/c d", "-rf": "-rf", "~": "~", "~d/x": "~d/x",
+    "$HOME": "$HOME",
     "$(id)": "$(id)", "`id`": "`id`", "a;b": "a;b", "a&b=c": "a&b=c", "a?b": "a?b", "a#b": "a#b", "a%b": "a%b", "%2e%2e": "%2e%2e",
-    "%2e%2e%2fx": "%2e%2e%2fx", "%00": "%00", "a\\b": "a\\b", "..\\x": "..\\x", "..\\..\\x": "..\\..\\x", "a'b\"c": "a'b\"c", "*": "*", "{}": "{}",
+    "%2e%2e%2fx": "%2e%2e%2fx", "%00": "%00", "a\\b": "a\\b", "..\\x": "..\\x", "..\\..\\x": "..\\..\\x", "a'b\"c": "a'b\"c", "*": "*",
+    "{}": "{}",
     NFC: NFC, NFD: NFD, "日本語.txt": "日本語.txt", "😀": "😀", "․․∕x": "․․∕x", "．．/x": "．．/x", "\u2025/x": "\u2025/x",
-    "a\u202egnp.txt": "a\u202egnp.txt", "a\u200b": "a\u200b", "\ufeffbom": "\ufeffbom", "x" * 255: "x" * 255, "é" * 127: "é" * 127, "C:\\x": "C:\\x",
+    "a\u202egnp.txt": "a\u202egnp.txt", "a\u200b": "a\u200b", "\ufeffbom": "\ufeffbom", "x" * 255: "x" * 255, "é" * 127: "é" * 127,
+    "C:\\x": "C:\\x",
     "CON": "CON", "null": "null",
 }
 
@@ -70,7 +73,8 @@ BAD = ["..", ".", "../x", "../../x", "./x", "a/../b", "a/..", "a/../../x", "/.."
        "d/" + "x" * 256, "é" * 128, "/".join(["x" * 200] * 21), "a/" * 2100 + "a"]
 NO_PATH = ["", "/", "//", "a\0b", "\0", "a\0/../b"]
 # Left open: kept as it is meant, or refused.
-OPEN = {"o//e": "o/e", "o/./e": "o/e", "a\nb": "a\nb", "a\tb": "a\tb", "\x1b[31m": "\x1b[31m", "\x7f": "\x7f", "a\r\nX-Evil: 1": "a\r\nX-Evil: 1"}
+OPEN = {"o//e": "o/e", "o/./e": "o/e", "a\nb": "a\nb", "a\tb": "a\tb", "\x1b[31m": "\x1b[31m", "\x7f": "\x7f",
+        "a\r\nX-Evil: 1": "a\r\nX-Evil: 1"}
 
 WRITERS = {
     "create": lambda session, path: session.put(path, "content"),
@@ -145,7 +149,8 @@ def test_download_says_what_is_wrong(place, path):
     assert "Invalid file path" in refused(status, json.loads(data), 400)
 
 
-@pytest.mark.parametrize("encoded", ["%00", "a%00b", "there.txt%00", "%ff", "%c0%ae%c0%ae/x", "%c0%af", "%ed%a0%80", "%", "%zz", "%252e%252e%252fx",
+@pytest.mark.parametrize("encoded",
+                         ["%00", "a%00b", "there.txt%00", "%ff", "%c0%ae%c0%ae/x", "%c0%af", "%ed%a0%80", "%", "%zz", "%252e%252e%252fx",
                                      "..%252f..%252fetc%252fpasswd", "%2e%2e/%2e%2e/%2e%2e/etc/passwd", "..;/x", "%u002e%u002e/x",
                                      "there.txt/", "there.txt/.", "there.txt/x", "/".join(["x" * 200] * 40)], ids=lambda e: e[:40])
 def test_targets_that_are_none(place, encoded):
@@ -202,20 +207,24 @@ def test_4096_bytes(session):
 # --- links that a session makes ------------------------------------------------------------------------------
 
 LINKS = {
-    "passwd": "/etc/passwd", "root": "/", "up": "..", "upup": "../../../../../..", "self": "/proc/self", "environ": "/proc/1/environ", "outside": "/tmp/outside",
+    "passwd": "/etc/passwd", "root": "/", "up": "..", "upup": "../../../../../..", "self": "/proc/self", "environ": "/proc/1/environ",
+    "outside": "/tmp/outside",
     "dangling": "/tmp/not-there", "loop": "loop", "two": "one", "one": "two", "long": "x" * 4000, "empty-name": "d/../../tmp/outside/f",
     "device": "/dev/zero", "mine": "/proc/self/cwd", "fd": "/proc/self/fd/0",
 }
 # Below each link, a path that would be a file if the link were followed.
-THROUGH = ["passwd", "root/etc/passwd", "root/tmp/outside/f", "up/etc/passwd", "upup/etc/passwd", "self/environ", "self/root/etc/passwd", "environ", "outside/f",
+THROUGH = ["passwd", "root/etc/passwd", "root/tmp/outside/f", "up/etc/passwd", "upup/etc/passwd", "self/environ", "self/root/etc/passwd",
+           "environ", "outside/f",
            "dangling", "loop", "one", "two/x", "long", "empty-name", "device", "d/link/f", "mine/../etc/passwd", "fd"]
 
 
 @pytest.fixture(scope="module")
 def linked(server):
     with Session(server, "linked") as one:
-        one.run("import os\nos.makedirs('/tmp/outside')\nopen('/tmp/outside/f', 'w').write('outside')\nos.makedirs('d')\nopen('d/f', 'w').write('inside')\n"
-                "os.symlink('/tmp/outside', 'd/link')\nos.symlink('d/f', 'in')\nos.symlink('/workspace/d/f', 'abs-in')\nos.symlink('d', 'dir-in')\n"
+        one.run("import os\nos.makedirs('/tmp/outside')\nopen('/tmp/outside/f', 'w').write('outside')\n"
+                "os.makedirs('d')\nopen('d/f', 'w').write('inside')\n"
+                "os.symlink('/tmp/outside', 'd/link')\nos.symlink('d/f', 'in')\n"
+                "os.symlink('/workspace/d/f', 'abs-in')\nos.symlink('d', 'dir-in')\n"
                 f"for name, target in {LINKS!r}.items():\n    os.symlink(target, name)")
         yield one
 
@@ -301,7 +310,8 @@ while True:
 
 
 def test_what_is_no_file(session):
-    session.run("import os, socket\nos.mkfifo('fifo')\nos.mkdir('dir')\nsocket.socket(socket.AF_UNIX).bind('socket')\nopen('closed', 'w').close()\nos.chmod('closed', 0)\n"
+    session.run("import os, socket\nos.mkfifo('fifo')\nos.mkdir('dir')\n"
+                "socket.socket(socket.AF_UNIX).bind('socket')\nopen('closed', 'w').close()\nos.chmod('closed', 0)\n"
                 "os.makedirs('shut/in'); os.chmod('shut', 0)")
     for name in ("fifo", "dir", "socket"):
         status, _, data = session.get(name)
@@ -380,7 +390,8 @@ def test_an_upload_that_is_cut_off_leaves_nothing(kept):
     assert kept.files(recursive="true").keys() == {"there.txt", "cut.bin"}
 
 
-@pytest.mark.parametrize("content", ["", "plain", "naïve €uro 𝄞\n", "a\r\nb", "\u2028", "x" * 100000, "\x1b[0m\x7f"], ids=lambda c: repr(c[:10]))
+@pytest.mark.parametrize("content", ["", "plain", "naïve €uro 𝄞\n", "a\r\nb", "\u2028", "x" * 100000, "\x1b[0m\x7f"],
+                         ids=lambda c: repr(c[:10]))
 def test_create(kept, content):
     """The size is that of the file, in bytes."""
     answer = kept.write("made", content)
@@ -408,9 +419,12 @@ def test_bits_above_the_mode(kept, mode):
 
 
 WRONG = {
-    "no content": ({"filename": "f"}, ["content"]), "no filename": ({"content": "x"}, ["filename"]), "content is a number": ({"content": 1, "filename": "f"}, ["content"]),
-    "filename is a list": ({"content": "x", "filename": ["f"]}, ["filename"]), "filename is null": ({"content": "x", "filename": None}, ["filename"]),
-    "mode is text": ({"content": "x", "filename": "f", "mode": "rw"}, ["mode"]), "mode is a fraction": ({"content": "x", "filename": "f", "mode": 1.5}, ["mode"]),
+    "no content": ({"filename": "f"}, ["content"]), "no filename": ({"content": "x"}, ["filename"]),
+    "content is a number": ({"content": 1, "filename": "f"}, ["content"]),
+    "filename is a list": ({"content": "x", "filename": ["f"]}, ["filename"]),
+    "filename is null": ({"content": "x", "filename": None}, ["filename"]),
+    "mode is text": ({"content": "x", "filename": "f", "mode": "rw"}, ["mode"]),
+    "mode is a fraction": ({"content": "x", "filename": "f", "mode": 1.5}, ["mode"]),
     "mode is a list": ({"content": "x", "filename": "f", "mode": []}, ["mode"]),
 }
 
@@ -607,7 +621,8 @@ def test_readfile_of_text_that_is_none(kept):
     assert answer["content"] and answer["size"] == 11 and answer["is_eof"] is True
 
 
-@pytest.mark.parametrize("query", ["offset=-1", "offset=x", "offset=1.5", "offset=", "buffer_size=-1", "buffer_size=x", "offset=99999999999999999999999"])
+@pytest.mark.parametrize("query",
+                         ["offset=-1", "offset=x", "offset=1.5", "offset=", "buffer_size=-1", "buffer_size=x", "offset=99999999999999999999999"])
 def test_a_place_that_is_none(kept, query):
     status, answer = kept.call("GET", "readfile", "/there.txt", f"?{query}")
     assert 400 <= status < 500 and answer["detail"]

@@ -39,7 +39,8 @@ def test_healthy(server):
     assert status == 200 and answer["status"] == "success"
 
 
-@pytest.mark.parametrize("fields", [{}, {"size": "100M"}, {"size": "50m"}, {"size": "1048576"}, {"size": "64k"}, {"size": "100M", "colour": "blue"}],
+@pytest.mark.parametrize("fields",
+                         [{}, {"size": "100M"}, {"size": "50m"}, {"size": "1048576"}, {"size": "64k"}, {"size": "100M", "colour": "blue"}],
                          ids=str)
 def test_create(session, fields):
     status, answer = session.create(**fields)
@@ -179,7 +180,8 @@ def test_cleanup_forces_who_is_at_work(serve):
 
 # --- names ---------------------------------------------------------------------------------------------------
 
-NAMES = ["a", "A", "with space", "a.b", ".hidden", "...", "..a", "a..", "-rf", "~", "ünï", "u\u0308ni\u0308", "日本語", "😀", "a%2e", "a%2F..%2Fb", "a\\b",
+NAMES = ["a", "A", "with space", "a.b", ".hidden", "...", "..a", "a..", "-rf", "~", "ünï", "u\u0308ni\u0308", "日本語", "😀", "a%2e", "a%2F..%2Fb",
+         "a\\b",
          "..\\..\\x", "semi;colon", "$(id)", "`id`", "a'b\"c", "*", "a?b", "a#b", "a&b=c", "null", "0", "preview", "x" * 64, "․․", "．．", "a∕b",
          "\u202egnp", "a\u200bb"]
 
@@ -202,7 +204,8 @@ def test_names_are_names(server):
 
 
 # A name may be refused. What must not be: that it leads to another place, or that it is there and cannot be ended.
-ODD_NAMES = ["%2e", "%2e%2e", "%2e%2e%2f%2e%2e%2fetc", "a%2fb", "%2f", "%2fetc%2fpasswd", "%00", "a%00b", "%0a", "a%0db", "%ff", "%c0%ae%c0%ae", "%ed%a0%80",
+ODD_NAMES = ["%2e", "%2e%2e", "%2e%2e%2f%2e%2e%2fetc", "a%2fb", "%2f", "%2fetc%2fpasswd", "%00", "a%00b", "%0a", "a%0db", "%ff", "%c0%ae%c0%ae",
+             "%ed%a0%80",
              "x" * 255, "x" * 256, "x" * 4096, "%", "%zz", "%7f", "%1b%5b31m", ".", ".."]
 
 
@@ -237,7 +240,8 @@ def test_a_size_of_the_wrong_type(session, size):
     assert session.status()["exists"] is False
 
 
-@pytest.mark.parametrize("size", ["", "x", "M", "-1", "-1M", "1.5.5M", "1Q", "0", "1M; rm -rf /", "1M,mode=777", "100M,exec", "999999999T", "1 M x",
+@pytest.mark.parametrize("size",
+                         ["", "x", "M", "-1", "-1M", "1.5.5M", "1Q", "0", "1M; rm -rf /", "1M,mode=777", "100M,exec", "999999999T", "1 M x",
                                   "9" * 40, "1\u0660M"], ids=repr)
 def test_a_size_that_is_none(session, size):
     refused(*session.create(size=size))
@@ -251,7 +255,8 @@ def test_a_body_that_is_none(session, body):
     assert session.status()["exists"] is False
 
 
-@pytest.mark.parametrize("method, path", [("GET", "/nothing"), ("GET", ""), ("GET", "/"), ("PUT", "/session/x"), ("GET", "/execute/x"), ("POST", "/healthy"),
+@pytest.mark.parametrize("method, path",
+                         [("GET", "/nothing"), ("GET", ""), ("GET", "/"), ("PUT", "/session/x"), ("GET", "/execute/x"), ("POST", "/healthy"),
                                           ("GET", "/v2/execute_code"), ("POST", "/session/"), ("POST", "/session"), ("POST", "/session/a/b"),
                                           ("GET", "/../../health")], ids=str)
 def test_routes_that_are_none(server, method, path):

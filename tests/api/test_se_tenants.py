@@ -31,10 +31,13 @@ def his(server):
 
 
 ROUTES = [("POST", "session", "", {}), ("DELETE", "session", "", None), ("POST", "create", "", {"filename": "f", "content": "x"}),
-          ("POST", "upload", "?filename=f", b"x"), ("GET", "download", "/secret.txt", None), ("POST", "execute", "", {"command": "cat secret.txt"}),
-          ("POST", "execute_code", "", {"code": "print(open('secret.txt').read())"}), ("GET", "files", "/", None), ("GET", "readfile", "/secret.txt", None),
+          ("POST", "upload", "?filename=f", b"x"), ("GET", "download", "/secret.txt", None),
+          ("POST", "execute", "", {"command": "cat secret.txt"}),
+          ("POST", "execute_code", "", {"code": "print(open('secret.txt').read())"}), ("GET", "files", "/", None),
+          ("GET", "readfile", "/secret.txt", None),
           ("GET", "status", "", None)]
-OTHERS = [("GET", "/workspaces", None), ("POST", "/cleanup-all", {"force": True}), ("POST", "/v2/execute_code", {"handler_code": "def handler(e): return 1"}),
+OTHERS = [("GET", "/workspaces", None), ("POST", "/cleanup-all", {"force": True}),
+          ("POST", "/v2/execute_code", {"handler_code": "def handler(e): return 1"}),
           ("GET", "/files/preview/shared%20name/secret.txt?sid=x", None)]
 
 
@@ -93,7 +96,8 @@ def test_cleanup_is_of_ones_own(server, hers, his):
 
 def test_names_of_others_cannot_be_said(server, hers, his):
     """Whatever the server makes of tenant and name inside: no name of his is a name of hers."""
-    for name in ("alice/shared name", "alice:shared name", "../alice/shared name", "alice\0shared name", "/shared name", "tenant=alice shared name", "alice.shared name"):
+    for name in ("alice/shared name", "alice:shared name", "../alice/shared name", "alice\0shared name", "/shared name",
+                 "tenant=alice shared name", "alice.shared name"):
         other = Session(server, name, AS_BOB)
         status, _, data = other.request("GET", "download", "/secret.txt")
         assert status in (400, 404, 422) and b"of alice" not in data, name
