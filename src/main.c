@@ -21,6 +21,7 @@ static const struct verb {
 	const char *link; /* a link to the program of this name is this verb; or NULL */
 } verbs[] = {
 	{ "run", verb_run, "run a Python or shell program in a fresh box", NULL },
+	{ "invoke", verb_invoke, "call the handler of a script in a fresh box", "sandbox-run" },
 	{ "shell", verb_shell, "an interactive session in a box: Python, or a shell", NULL },
 	{ "serve", verb_serve, "serve boxes over HTTP", "code-interpreter-api" },
 	{ "ps", verb_ps, "the boxes of a server, and what runs in them", NULL },

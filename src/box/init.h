@@ -84,6 +84,7 @@ struct job {
 	bool went;               /* GO came */
 	bool ready;              /* it said that it waits for that */
 	bool begun;              /* and that it has begun */
+	bool tells;              /* and that there will be messages */
 	bool said;               /* and how it ended, before it was reaped */
 	bool forsaken;           /* its gate is gone, and it is to go, too */
 	struct kernel *kernel;   /* NULL: it is none */

@@ -158,7 +158,7 @@ bool job_reads_to_end(const struct job *j)
 /* Whether everything that comes before its EXIT is in the ring. */
 static bool is_drained(const struct job *j)
 {
-	if (j->kernel != NULL && !j->kernel->over)
+	if ((j->kernel != NULL && !j->kernel->over) || j->tells)
 		return false;
 	if (job_reads_to_end(j))
 		return j->out[0].fd < 0 && j->out[1].fd < 0;
@@ -170,6 +170,8 @@ void job_settle(struct init *in, struct job *j)
 	kernel_settle(in, j);
 	if (j->state == JOB_FREE)
 		return; /* a cell that was given up */
+	if (j->tells)
+		channel_event(in, j);
 	if (j->state == JOB_ENDED) {
 		streams_pump(in, j);
 		if (is_drained(j))

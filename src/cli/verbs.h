@@ -10,6 +10,7 @@ enum {
 
 int verb_serve(int argc, char **argv);
 int verb_run(int argc, char **argv);
+int verb_invoke(int argc, char **argv);
 int verb_shell(int argc, char **argv);
 int verb_ps(int argc, char **argv);
 int verb_exec(int argc, char **argv);

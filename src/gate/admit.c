@@ -5,8 +5,8 @@
 #include "gate/gate.h"
 
 static const char *const names[] = { "execute",      "execute_stream", "session_create",
-				     "session_bash", "box_create",     "box_command",
-				     "box_cell" };
+				     "session_bash", "handler",        "box_create",
+				     "box_command",  "box_cell" };
 _Static_assert(ARRAY_LEN(names) == OPERATION_MAX, "a name for every operation");
 
 const char *operation_str(enum operation op)

@@ -31,6 +31,20 @@ int warm_job_start(struct gbox *b, struct gjob *j, uint64_t id, const struct gjo
 	return gjob_start(b, j, id, &spec, ops, arg);
 }
 
+int handler_job_start(struct gbox *b, struct gjob *j, uint64_t id, const struct gjob_ops *ops,
+		      void *arg)
+{
+	static const char *const argv[] = { "/usr/bin/python3", "/proc/self/fd/6", "--handler",
+					    NULL };
+	struct job_spec spec = { .kind = JOB_EXEC,
+				 .flags = JOB_SWEEP | JOB_STDIN | JOB_HELD | JOB_KIT,
+				 .cwd = "/workspace",
+				 .argv = argv,
+				 .envp = ci_environment() };
+
+	return gjob_start(b, j, id, &spec, ops, arg);
+}
+
 int kernel_job_start(struct gbox *b, struct gjob *j, uint64_t id, bool warm,
 		     const struct gjob_ops *ops, void *arg)
 {
@@ -62,7 +76,10 @@ int warm_job_go(struct gjob *j, const struct warm_program *p)
 
 	json_init(&text);
 	json_open(&text, NULL, '{');
-	put_strings(&text, "argv", p->argv);
+	if (p->handler)
+		json_bool(&text, "handler", true);
+	else
+		put_strings(&text, "argv", p->argv);
 	put_strings(&text, "env", p->envp);
 	json_str(&text, "cwd", "/workspace");
 	if (p->source != NULL)

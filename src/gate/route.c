@@ -7,6 +7,7 @@
 #include "gate/boxes.h"
 #include "gate/jup.h"
 #include "gate/meta.h"
+#include "gate/se.h"
 
 #include <stdarg.h>
 #include <stdio.h>

@@ -72,6 +72,7 @@ enum channel_type {
 enum channel_flags {
 	CHANNEL_MORE = 1u << 0,         /* the message goes on in the next packet */
 	CHANNEL_END_OF_INPUT = 1u << 1, /* STDIN: there is none */
+	CHANNEL_TELLS = 1u << 2,        /* BEGUN: a program that is no kernel has messages, too */
 };
 
 enum {

@@ -403,3 +403,116 @@ TEST(box_usage_knows_who_is_not_alone)
 {
 	CHECK(getpid() == 1 || !usage_is_alone(getpid())); /* there is always a process 1 */
 }
+
+/* --- messages ----------------------------------------------------------------------------------------------------- */
+
+/* A job that was told to go; channel[1] is its end. */
+static struct job *going_job(int channel[2])
+{
+	struct job *j = ended_job(0);
+
+	CHECK_EQ_INT(socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0, channel),
+		     0);
+	j->state = JOB_RUNNING;
+	j->flags = JOB_HELD;
+	j->channel_fd = channel[0];
+	j->ready = j->went = true;
+	return j;
+}
+
+static ssize_t say(int fd, uint8_t type, uint8_t flags, size_t n)
+{
+	static uint8_t packet[CHANNEL_HEADER + CHANNEL_PAYLOAD_MAX + 1];
+
+	packet[0] = type;
+	packet[1] = flags;
+	return send(fd, packet, CHANNEL_HEADER + n, MSG_DONTWAIT);
+}
+
+static void end_going(struct job *j, const int channel[2])
+{
+	if (j->channel_fd >= 0)
+		(void)close(channel[0]);
+	(void)close(channel[1]);
+	close_job(j);
+}
+
+TEST(box_job_that_tells_nothing_is_not_listened_to)
+{
+	int channel[2];
+	struct job *j = going_job(channel);
+
+	CHECK(say(channel[1], CHANNEL_BEGUN, 0, 0) > 0);
+	CHECK(say(channel[1], CHANNEL_MESSAGE, 0, 3) > 0);
+	job_event(in, 0, WATCH_CHANNEL);
+	CHECK(j->begun && !j->tells);
+	job_event(in, 0, WATCH_CHANNEL);
+	CHECK_EQ_INT(j->ring.next_number, 1);
+	end_going(j, channel);
+}
+
+TEST(box_job_passes_messages_on)
+{
+	int channel[2];
+	struct job *j = going_job(channel);
+	struct frame f;
+	ptrdiff_t n;
+
+	CHECK(say(channel[1], CHANNEL_BEGUN, CHANNEL_TELLS, 0) > 0);
+	CHECK(say(channel[1], CHANNEL_MESSAGE, CHANNEL_MORE, 3) > 0);
+	CHECK(say(channel[1], CHANNEL_END, 0, 3) > 0);                           /* none of its */
+	CHECK(say(channel[1], CHANNEL_MESSAGE, 0, CHANNEL_PAYLOAD_MAX + 1) > 0); /* too long */
+	CHECK_EQ_INT(send(channel[1], "x", 1, 0), 1);                            /* too short */
+	CHECK(say(channel[1], CHANNEL_MESSAGE, 0, 2) > 0);
+	job_event(in, 0, WATCH_CHANNEL);
+	CHECK(j->begun && j->tells);
+	n = frame_parse(j->ring.buf, (size_t)j->ring.head, FRAME_FROM_BOX, &f);
+	CHECK(n > 0 && f.type == FRAME_MESSAGE && f.flags == FRAME_MORE && f.len == 3 && f.id == 5);
+	n = frame_parse(j->ring.buf + n, (size_t)j->ring.head - (size_t)n, FRAME_FROM_BOX, &f);
+	CHECK(n > 0 && f.type == FRAME_MESSAGE && f.flags == 0 && f.len == 2 && f.number == 2);
+	CHECK_EQ_INT(j->ring.next_number, 3);
+	end_going(j, channel);
+}
+
+/* What it said before its end comes before its EXIT, however full the ring is; a reader that is slow gets all of it. */
+TEST(box_job_that_ended_has_its_messages_heard)
+{
+	int channel[2];
+	struct job *j = going_job(channel);
+	unsigned int said = 0;
+
+	CHECK(say(channel[1], CHANNEL_BEGUN, CHANNEL_TELLS, 0) > 0);
+	while (said < 40) {
+		while (say(channel[1], CHANNEL_MESSAGE, 0, CHANNEL_PAYLOAD_MAX) > 0)
+			said++;
+		job_event(in, 0, WATCH_CHANNEL);
+		if (!ring_fits(&j->ring, CHANNEL_PAYLOAD_MAX))
+			break;
+	}
+	CHECK(said > j->ring.next_number - 1); /* some of it waits in the channel */
+	j->state = JOB_ENDED;
+	job_settle(in, j);
+	CHECK_EQ_INT(j->state, JOB_ENDED);
+	for (int i = 0; i < 100 && j->state == JOB_ENDED; i++) {
+		j->ring.sent = j->ring.head;
+		job_ack(in, &(struct frame){ .id = 5, .number = j->ring.next_number - 1 });
+	}
+	CHECK_EQ_INT(j->state, JOB_TOLD);
+	CHECK_EQ_INT(j->ring.next_number - 1, said + 1);
+	end_going(j, channel);
+}
+
+/* The other end is gone, and so is what it had to say. */
+TEST(box_job_whose_channel_was_closed_tells_nothing)
+{
+	int channel[2];
+	struct job *j = going_job(channel);
+
+	CHECK(say(channel[1], CHANNEL_BEGUN, CHANNEL_TELLS, 0) > 0);
+	job_event(in, 0, WATCH_CHANNEL);
+	CHECK(j->tells);
+	(void)shutdown(channel[1], SHUT_RDWR);
+	job_event(in, 0, WATCH_CHANNEL);
+	CHECK(!j->tells);
+	end_going(j, channel);
+}
