@@ -69,6 +69,7 @@ struct gbox;
 struct ci_stream;
 struct session;
 struct abox;
+struct se_making;
 
 struct gate {
 	struct loop loop;
@@ -95,7 +96,8 @@ struct gate {
 	struct table abox_table;
 	struct abox *unsaved; /* whose records the keeper does not have yet */
 	unsigned int naboxes;
-	struct table kernel_table; /* by their UUIDs */
+	struct se_making *se_making; /* sessions of the Sandbox Runtime that are on their way */
+	struct table kernel_table;   /* by their UUIDs */
 	struct table tombs;        /* boxes that have ended */
 	struct table idems;        /* answers to be given again */
 	struct runs runs;
