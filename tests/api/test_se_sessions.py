@@ -375,7 +375,8 @@ async def a_days_work(sandbox, folder):
     assert (await sandbox.upload_file(str(folder / "in.bin"), "data/in.bin"))["size"] == len(data)
     assert (await sandbox.upload_file(str(folder / "in.bin")))["filename"] == "in.bin"
     assert (await sandbox.create_file("import sys\ndef double(x): return 2 * x\n", "lib.py"))["filename"] == "lib.py"
-    assert await sandbox.execute("wc", "-c", "<", "data/in.bin") == {"stdout": f"{len(data)}\n", "stderr": "", "returncode": 0}
+    assert await sandbox.execute("wc -c < data/in.bin") == {"stdout": f"{len(data)}\n", "stderr": "", "returncode": 0}
+    assert (await sandbox.execute("wc", "-c", "data/in.bin"))["stdout"] == f"{len(data)} data/in.bin\n"
     code = r"import lib, sys\nanswer = {'n': lib.double(21), 'args': sys.argv[1:]}\nprint('said')\nopen('out.txt', 'w').write('naïve')\n"
     answer = await sandbox.execute_code(code, "main.py", ["a", "b"], output_params=["answer", "missing"])
     assert (answer["stdout"], answer["stderr"], answer["returncode"]) == ("said\n", "", 0)
