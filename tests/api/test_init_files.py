@@ -558,11 +558,11 @@ def test_a_tree_may_be_as_deep_as_it_likes(keeper, depth, name, limit):
     """Deeper than there are descriptors, and longer than a path may be."""
     box = keeper.new_box(OPEN_FILES=limit)
     python(box, "import os\nos.mkdir('top'); os.chdir('top')\n" + DEEP % (depth, name, name))
-    fits = min(depth, 4095 // (len(name) + 1)) if depth * (len(name) + 1) > 4095 else depth
+    fits = min(depth, 4096 // (len(name) + 1))
     out, err, end = box.file("list", "top", "1", "", "0")
     found = [e.path for e in entries(out)]
     assert end.code == 0 and bool(err) == (fits < depth)
-    assert sum(path.split(b"/")[-1] == name.encode() for path in found) in (fits, fits - 1)
+    assert sum(path.split(b"/")[-1] == name.encode() for path in found) == fits
     out, _, end = box.file("tree", "top")
     assert (end.code, sorted(e.path for e in entries(out))) == (errno.ENAMETOOLONG if fits < depth else 0, sorted(found))
     done(box, "delete", "top", "1")
@@ -753,7 +753,6 @@ def test_list_of_a_directory_that_is_none(box):
     assert refused(box, "list", "closed", "0", "", "0") == errno.EACCES
     sh(box, "touch d/g")
     assert listed(box, "l") == [b"g"], "a link to a directory"
-    assert listed(box, recursive=True, limit=2)[:2] == [b"closed", b"d"]
 
 
 def test_list_passes_over_what_it_may_not_read(box):
@@ -821,9 +820,10 @@ class Watch:
         return found
 
     def until_mark(self):
-        """All that is told so far."""
+        """All that is told so far; what is told several times in a row, once."""
         sh(self.box, "mkdir /workspace/mark; rmdir /workspace/mark")
-        return self.until("delete", "mark", directory=True)[:-2]
+        found = self.until("delete", "mark", directory=True)[:-2]
+        return [f for i, f in enumerate(found) if i == 0 or f != found[i - 1]]
 
 
 def plain(*found):
@@ -834,11 +834,10 @@ def test_watch_tells_what_happens_to_a_file(box):
     w = Watch(box)
     sh(box, "echo 1 > f")
     assert w.until("modify", "f") == plain(("create", "f"), ("modify", "f"))
-    sh(box, "echo 2 >> f; chmod 600 f; touch -d 2001-01-01 f; mv f g; ln g h; rm g")
-    assert w.until("delete", "g") == [*plain(("modify", "f"), ("attrib", "f")), ("attrib", False, b"f", b""), ("move", False, b"f", b"g"),
-                                      *plain(("create", "h"), ("delete", "g"))]
+    sh(box, "echo 2 >> f; chmod 600 f; mv f g; ln g h; rm g")
+    assert w.until_mark() == [*plain(("modify", "f"), ("attrib", "f")), ("move", False, b"f", b"g"), *plain(("create", "h"), ("delete", "g"))]
     sh(box, "mkfifo p; ln -s p l; rm p l")
-    assert w.until("delete", "l") == plain(("create", "p"), ("create", "l"), ("delete", "p"), ("delete", "l"))
+    assert w.until_mark() == plain(("create", "p"), ("create", "l"), ("delete", "p"), ("delete", "l"))
 
 
 def test_watch_of_operations_on_files(box):
@@ -879,7 +878,7 @@ def test_watch_goes_into_new_directories(box):
         found = w.until_mark()
         want = {("create", True, f"t{i}{d}".encode(), b"") for d in ("", "/a", "/a/b", "/a/b/c")}
         want |= {("create", False, f"t{i}{d}/f".encode(), b"") for d in ("", "/a", "/a/b", "/a/b/c")}
-        made = [f for f in found if f[0] == "create"]
+        made = [f for f in found if f[0] == "create"]  # touch also changes and closes them
         assert sorted(made) == sorted(want), "each of them, and none twice"
         assert {f[0] for f in found} <= {"create", "modify", "attrib"}
         sh(box, f"echo 1 > t{i}/a/b/c/g")
@@ -891,7 +890,7 @@ def test_watch_follows_directories_that_move(box):
     w = Watch(box)
     sh(box, "mv a/b other/x; echo 1 > other/x/c/f")
     assert w.until_mark() == [("move", True, b"a/b", b"other/x"), *plain(("create", "other/x/c/f"), ("modify", "other/x/c/f"))]
-    sh(box, "mkdir -p /tmp/out/in; mv other/x out; touch out/c/g; mv out new; touch new/c/h")
+    sh(box, "mv other/x out; ln -s x out/c/g; mv out new; ln -s x new/c/h")
     assert w.until_mark() == [("move", True, b"other/x", b"out"), *plain(("create", "out/c/g")), ("move", True, b"out", b"new"), *plain(("create", "new/c/h"))]
 
 
@@ -902,7 +901,7 @@ def test_watch_of_what_comes_and_goes(keeper):
     w = Watch(box, "in")
     sh(box, "mv out/f in/f")
     assert w.until("create", "f") == plain(("create", "f"))
-    sh(box, "mv out/d in/d; mv in/f out/f; mv in/d/e out/e; touch out/e/unseen in/d/seen")
+    sh(box, "mv out/d in/d; mv in/f out/f; mv in/d/e out/e; touch out/e/unseen; ln -s x in/d/seen")
     found = w.until("create", "d/seen")
     assert found[0] == ("create", True, b"d", b"")
     assert sorted(found[1:4]) == sorted([("create", True, b"d/e", b""), *plain(("create", "d/g"), ("create", "d/e/h"))])
@@ -912,7 +911,7 @@ def test_watch_of_what_comes_and_goes(keeper):
 def test_watch_that_is_not_recursive(box):
     sh(box, "mkdir old")
     w = Watch(box, ".", "0")
-    sh(box, "mkdir new; touch new/f old/f g; mv g old/g; mv old/g g")
+    sh(box, "mkdir new; touch new/f old/f; ln -s x g; mv g old/g; mv old/g g")
     assert w.until_mark() == [("create", True, b"new", b""), *plain(("create", "g"), ("delete", "g"), ("create", "g"))]
 
 
@@ -1014,14 +1013,15 @@ def test_archives_are_another_program_s(box):
 
 
 def processes(box):
-    """Commands of the box, but for init and those that look."""
-    return sorted(sh(box, "cat /proc/[0-9]*/comm 2>/dev/null | grep -vxE 'bash|cat|grep|init'; true").decode().split())
+    """Processes of the box, but for init and who looks."""
+    me, *found = sh(box, "echo $$; cd /proc; echo [0-9]*").decode().split()
+    return set(found) - {"1", me}
 
 
-def until_gone(box, deadline=30):
-    end = time.monotonic() + deadline
-    while sh(box, "ls -d /proc/[0-9]*").decode().split() != ["/proc/1"] and len(sh(box, "ls -d /proc/[0-9]*").split()) > 3:
-        assert time.monotonic() < end, sh(box, "cat /proc/[0-9]*/status | grep -E '^(Name|Pid)'")
+def until_gone(box):
+    end = time.monotonic() + 30
+    while processes(box):
+        assert time.monotonic() < end, sh(box, "cat /proc/[0-9]*/status | grep -E '^(Name|Pid|State)'")
 
 
 def leave(box, how):
@@ -1064,15 +1064,13 @@ def test_others_stay(box, how):
 def test_attended_programs_go_with_all_of_their_group(box):
     job = program(box, "/bin/bash", "-c", "sleep 1000 & sleep 1000 & echo ready; wait", flags=JOB_ATTENDED)
     box.wait_for(job, "OUTPUT")
-    assert processes(box) == ["sleep", "sleep"]
+    assert len(processes(box)) == 3
     leave(box, "closed")
-    end = time.monotonic() + 30
-    while processes(box):
-        assert time.monotonic() < end
-    watch = Watch(box, flags=JOB_ATTENDED)
+    until_gone(box)
+    Watch(box, flags=JOB_ATTENDED)
+    assert len(processes(box)) == 1
     leave(box, "replaced")
     until_gone(box)
-    assert watch.job
 
 
 def test_what_attended_jobs_said_is_not_repeated(box):
@@ -1105,7 +1103,6 @@ def test_attended_jobs_leave_their_places(box):
         leave(box, "closed")
         until_gone(box)
     assert names(box) == []
-    assert sh(box, "ls /proc/1/fd 2>/dev/null | wc -l; echo fine").endswith(b"fine\n")
 
 
 def test_a_held_job_cannot_be_attended(box):
