@@ -10,7 +10,10 @@
 #include <string.h>
 #include <strings.h>
 
-enum { LISTING_MAX = 32 * 1024 * 1024 }; /* bytes of a listing, as JSON */
+enum {
+	LISTING_MAX = 32 * 1024 * 1024, /* bytes of a listing, as JSON */
+	LOCATION_MAX = 1000,
+};
 
 /* --- how files are told of -------------------------------------------------------------------- */
 
@@ -442,6 +445,11 @@ void se_list_here(struct req *r)
 	struct http_slice path = r->head.target, query = { "", 0 };
 	const char *at = path.n > 0 ? memchr(path.p, '?', path.n) : NULL;
 
+	if (path.n > LOCATION_MAX) { /* a header has no room for it: the list itself, then */
+		r->param[0] = http_target_rest(&r->target, SE_FILES_DEPTH);
+		se_list(r);
+		return;
+	}
 	if (at != NULL) {
 		query = (struct http_slice){ at, path.n - (size_t)(at - path.p) };
 		path.n = (size_t)(at - path.p);
