@@ -14,7 +14,7 @@
 #include <string.h>
 #include <sys/syscall.h>
 
-enum { ARCHIVE_WORDS = 8 };
+enum { ARCHIVE_WORDS = 8, WORDS_MAX = 6 };
 
 static int file_archive(const struct file_job *f)
 {
@@ -40,6 +40,38 @@ bool files_need_archive(const struct job_spec *spec)
 	return op == FILEOP_PACK || op == FILEOP_UNPACK;
 }
 
+/* Operations that have one path, and for which it is something below the working directory. */
+static const struct {
+	bool possible;
+	enum beneath_last last;
+	bool links; /* the first word says whether they are followed: they have been */
+} beneath[FILEOP_MAX] = {
+	[FILEOP_STAT] = { true, BENEATH_FILE, true },
+	[FILEOP_READ] = { true, BENEATH_FILE, true },
+	[FILEOP_WRITE] = { true, BENEATH_NAME, false },
+	[FILEOP_MKDIR] = { true, BENEATH_NAME, false },
+	[FILEOP_DELETE] = { true, BENEATH_NAME, false },
+	[FILEOP_LIST] = { true, BENEATH_DIRECTORY, false },
+	[FILEOP_TREE] = { true, BENEATH_DIRECTORY, false },
+};
+
+static int run_beneath(struct file_job *f, int op)
+{
+	const char *words[WORDS_MAX + 1] = { NULL };
+	char path[PATH_MAX];
+	int r = beneath[op].possible ? beneath_enter(f->path, beneath[op].last, path) : EINVAL;
+
+	if (r != 0)
+		return r;
+	for (unsigned int i = 0; i < WORDS_MAX && f->words[i] != NULL; i++)
+		words[i] = f->words[i];
+	if (beneath[op].links)
+		words[0] = "nofollow";
+	f->path = path;
+	f->words = words;
+	return handlers[op](f);
+}
+
 int files_run(const struct job_spec *spec, int archive_fd)
 {
 	struct file_job f = { .argv = spec->argv,
@@ -52,5 +84,5 @@ int files_run(const struct job_spec *spec, int archive_fd)
 	if (op < 0)
 		return -op;
 	(void)signal(SIGXFSZ, SIG_IGN); /* too large is EFBIG, not our end */
-	return handlers[op](&f);
+	return (spec->flags & JOB_BENEATH) != 0 ? run_beneath(&f, op) : handlers[op](&f);
 }

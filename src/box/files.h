@@ -57,6 +57,18 @@ int mode_of(const char *text, mode_t otherwise, mode_t *ret);
 /* "0" or "1". */
 int bool_of(const char *text, bool *ret);
 
+/* --- files_beneath.c: a path that leads nowhere but below the working directory --- */
+
+/* What the last name is. */
+enum beneath_last {
+	BENEATH_NAME,      /* itself, be it a link, or not there */
+	BENEATH_FILE,      /* what it leads to */
+	BENEATH_DIRECTORY, /* the same, and that is entered, too */
+};
+
+/* Go where it is: the working directory is another one then, and *out what is left. No name of that is a link now. EXDEV: it leads out. */
+int beneath_enter(const char *path, enum beneath_last last, char out[PATH_MAX]);
+
 /* --- files_record.c: what is said about a file --- */
 
 void entry_fill(struct listing_entry *e, const struct stat *st);

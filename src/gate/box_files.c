@@ -230,7 +230,7 @@ void box_file_delete(struct req *r)
 
 static void post_form(struct req *r, struct abox *a, const struct file_put *put)
 {
-	file_form(r, a, &own_shape, put);
+	(void)file_form(r, a, &own_shape, put);
 }
 
 static void post_mkdir(struct req *r, struct abox *a, const struct file_put *put)
@@ -272,5 +272,5 @@ void box_files_post(struct req *r)
 	struct abox *a = abox_find(r, true);
 
 	if (a != NULL && take_root(r, &put.path) == 0 && take_mode(r, put.mode) == 0)
-		file_form(r, a, &own_shape, &put);
+		(void)file_form(r, a, &own_shape, &put);
 }

@@ -101,14 +101,16 @@ static void form_want(struct file_call *c)
 static int form_refuse(struct form *f, const char *field, const char *why)
 {
 	struct req *r = f->call.r;
+	int status = f->call.shape->bad_form;
 
 	file_call_close(&f->call);
-	req_refuse(r, 422, "invalid_field", field, "%s", why);
+	req_refuse(r, status != 0 ? status : 422, "invalid_field", field, "%s", why);
 	return -1;
 }
 
 static int begin_file(struct form *f)
 {
+	const struct file_shape *s = f->call.shape;
 	const char *name = f->mp.filename;
 	int error;
 
@@ -119,7 +121,8 @@ static int begin_file(struct form *f)
 				   "neither the part 'file' nor one before it says "
 				   "where the file is to be");
 	if (!f->has_path) {
-		error = file_path_take(&f->call.path, name, strlen(name));
+		error = (s->take_name != NULL ? s->take_name : file_path_take)(&f->call.path, name,
+									       strlen(name));
 		if (error < 0) {
 			file_call_fail(&f->call, -error);
 			return -1;
@@ -244,8 +247,8 @@ static void form_end(struct req *r)
 		file_call_fed(&f->call);
 }
 
-void file_form(struct req *r, struct abox *a, const struct file_shape *s,
-	       const struct file_put *put)
+int file_form(struct req *r, struct abox *a, const struct file_shape *s,
+	      const struct file_put *put)
 {
 	static const struct file_ops ops = { .want = form_want,
 					     .end = on_end,
@@ -254,17 +257,16 @@ void file_form(struct req *r, struct abox *a, const struct file_shape *s,
 	struct form *f;
 
 	if (!file_may_change(r, s, &put->path))
-		return;
+		return -1;
 	f = (struct form *)file_call_new(r, a, s, &put->path, &ops, sizeof(*f));
 	if (f == NULL)
-		return;
+		return -1;
 	buf_init(&f->rest, GATE_SCRATCH);
 	f->has_path = f->fixed = put->has_path;
 	(void)snprintf(f->mode, sizeof(f->mode), "%s", put->mode);
-	if (multipart_init(&f->mp, req_get(r, "Content-Type"), &why) < 0) {
-		(void)refuse_form(r, f, &why);
-		return;
-	}
+	if (multipart_init(&f->mp, req_get(r, "Content-Type"), &why) < 0)
+		return refuse_form(r, f, &why);
 	r->take_body = form_body;
 	r->body_end = form_end;
+	return 0;
 }

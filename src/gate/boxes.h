@@ -42,6 +42,9 @@ enum {
 	KERNEL_GONE = 255, /* in records, for the number of one that is not there any more */
 };
 
+/* In the metadata of a box that is a session of the Sandbox Runtime: its name there. Nobody else may set it. */
+#define BOX_SESSION_KEY "sandbox_runtime.session"
+
 enum abox_state { ABOX_CREATING, ABOX_READY, ABOX_ENDING };
 
 /* Why a box has ended. */
@@ -75,6 +78,7 @@ struct stream;
 struct tty;
 struct deletion;
 struct file_call;
+struct se_queue;
 
 struct abox {
 	struct gate *g;
@@ -121,6 +125,8 @@ struct abox {
 		pooled; /* a kernel that waited in the pool, for whoever has a first cell: gjob_give() */
 	bool has_pooled;
 
+	struct se_queue *se; /* of a session of the Sandbox Runtime: what waits and runs; else NULL */
+
 	struct making *making;
 	enum abox_reason reason; /* of the end that is under way */
 	struct deletion *deletions;
@@ -143,9 +149,11 @@ void abox_end(struct abox *a, enum abox_reason reason);
 /* It never came to be: nobody is to hear of it. */
 void abox_drop(struct abox *a);
 /* It was used: its idle time begins anew. */
+void abox_touch(struct abox *a);
 /* End it, and answer when nothing of it is left. */
 void abox_delete_for(struct abox *a, struct req *r);
-void abox_touch(struct abox *a);
+/* The same for others: done() is called then. Also for one that is ending. -ENOMEM. */
+int abox_delete_then(struct abox *a, void (*done)(void *arg), void *arg);
 /* Look after its deadlines, here and at the keeper. */
 void abox_schedule(struct abox *a);
 const char *abox_reason_str(enum abox_reason reason);
@@ -160,6 +168,8 @@ extern const struct gbox_ops abox_ops;
 int texts_add(struct texts *t, const char *key, size_t nkey, const char *value, size_t nvalue);
 void texts_remove(struct texts *t, const char *key);
 void texts_done(struct texts *t);
+/* The value of a key; NULL: none. */
+const char *texts_get(const struct texts *t, const char *key);
 /* The next pair behind *at; false: there is none. */
 bool texts_next(const struct texts *t, size_t *at, const char **key, const char **value);
 
@@ -180,6 +190,16 @@ void box_env_done(struct box_env *e);
 
 /* What the keeper is asked for where the maker of a box wants nothing in particular. */
 void box_standard(struct gate *g, struct box_request *q);
+
+/* What a dialect wants a box to be: by what is configured for the dialect, and within no other bounds. */
+struct box_wish {
+	struct limits limits;
+	struct texts env, metadata; /* go to the box, or away */
+	uint64_t ttl_us;
+};
+
+/* Make it. r is answered as by box_create(), and is the caller's own (req.h: via). No kernel waits in such a box. */
+void box_make(struct req *r, struct box_wish *w);
 /* Its box is there, or is not, or has gone before anybody had it. */
 void making_ready(struct abox *a);
 void making_failed(struct abox *a, enum own_error code, const char *field, const char *fmt, ...)

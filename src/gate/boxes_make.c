@@ -146,6 +146,7 @@ struct making {
 	struct ci_body body;
 	struct box_request q;
 	char *text; /* the request's body, into which files point: the request may go first */
+	bool plain; /* no kernel waits in it */
 	uint64_t began_us;
 	struct deferred deferred;
 };
@@ -373,7 +374,7 @@ static void get_box(struct abox *a)
 	struct err e;
 
 	q->image = warm_image(a->g, WARM_KERNEL);
-	if (q->image != 0 && q->nmounts == 0)
+	if (q->image != 0 && q->nmounts == 0 && !a->making->plain)
 		a->box = pool_take(a->g, WARM_KERNEL, q, &a->pooled, &abox_ops, &pooled_ops, a);
 	a->has_pooled = a->box != NULL;
 	if (a->box == NULL)
@@ -747,6 +748,11 @@ static int take_texts(struct req *r, struct abox *a, const struct box_create *in
 	if (box_take_texts(r, "env", &in->env, true, &a->env) < 0 ||
 	    box_take_texts(r, "metadata", &in->metadata, false, &a->metadata) < 0)
 		return -1;
+	if (texts_get(&a->metadata, BOX_SESSION_KEY) != NULL) {
+		own_refuse(r, OWN_INVALID_FIELD, "metadata",
+			   "'metadata." BOX_SESSION_KEY "' is set by the Sandbox Runtime dialect");
+		return -1;
+	}
 	if (a->env.n + a->metadata.n <= BOX_TEXTS_MAX)
 		return 0;
 	own_refuse(r, OWN_INVALID_FIELD, a->env.n > a->metadata.n ? "env" : "metadata",
@@ -803,27 +809,50 @@ static int repeat(struct req *r, const struct idem_key *k)
 	return -1;
 }
 
-void box_create(struct req *r)
+/* One of which nothing is known but its id; NULL: answered. */
+static struct abox *begin(struct req *r)
 {
-	static const struct stage_ops ops = { .checked = on_checked,
-					      .staged = on_staged,
-					      .failed = on_not_staged };
-	struct box_create in;
-	struct idem_key key;
-	struct abox *a;
+	struct abox *a = abox_new(r->g, r->tenant);
 
-	if (idem_take(r, "boxes", &key) < 0 || (key.set && repeat(r, &key) < 0))
-		return;
-	a = abox_new(r->g, r->tenant);
 	if (a != NULL)
 		a->making = calloc(1, sizeof(*a->making));
 	if (a == NULL || a->making == NULL || own_id(r->g, a->id) < 0 || abox_known(a) < 0) {
 		if (a != NULL)
 			abox_drop(a);
 		own_refuse(r, OWN_NO_MEMORY, NULL, "out of memory");
-		return;
+		return NULL;
 	}
 	a->making->began_us = clock_us();
+	return a;
+}
+
+/* What it is to be is known: make it. */
+static void go_on(struct abox *a, struct req *r)
+{
+	static const struct stage_ops ops = { .checked = on_checked,
+					      .staged = on_staged,
+					      .failed = on_not_staged };
+
+	if (wait_for(a, r) < 0) {
+		abox_drop(a);
+		own_refuse(r, OWN_NO_MEMORY, NULL, "out of memory");
+		return;
+	}
+	stage_check(r->g, &a->making->stage, a->tenant, a->making->files, a->making->nfiles, &ops,
+		    a);
+}
+
+void box_create(struct req *r)
+{
+	struct box_create in;
+	struct idem_key key;
+	struct abox *a;
+
+	if (idem_take(r, "boxes", &key) < 0 || (key.set && repeat(r, &key) < 0))
+		return;
+	a = begin(r);
+	if (a == NULL)
+		return;
 	if (own_decode(r, &box_create_fields, &a->making->body, &in) < 0) {
 		a->making->body = (struct ci_body){ 0 };
 		abox_drop(a);
@@ -836,11 +865,27 @@ void box_create(struct req *r)
 	a->idem = key;
 	a->making->text = r->body; /* files point into it */
 	r->body = NULL;
-	if (wait_for(a, r) < 0) {
-		abox_drop(a);
-		own_refuse(r, OWN_NO_MEMORY, NULL, "out of memory");
+	go_on(a, r);
+}
+
+void box_make(struct req *r, struct box_wish *w)
+{
+	struct abox *a = begin(r);
+
+	if (a == NULL) {
+		texts_done(&w->env);
+		texts_done(&w->metadata);
 		return;
 	}
-	stage_check(r->g, &a->making->stage, a->tenant, a->making->files, a->making->nfiles, &ops,
-		    a);
+	box_standard(r->g, &a->making->q);
+	a->limits = a->making->q.limits = w->limits;
+	a->making->plain = true;
+	a->env = w->env;
+	a->metadata = w->metadata;
+	a->ttl_us = w->ttl_us;
+	a->idle_us = 0;
+	(void)snprintf(a->environment, sizeof(a->environment), "default");
+	a->created_ms = own_now_ms(); /* for who looks at it meanwhile */
+	a->expires_ms = a->created_ms + a->ttl_us / 1000;
+	go_on(a, r);
 }

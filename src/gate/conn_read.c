@@ -318,6 +318,11 @@ bool conn_take_input(struct conn *c)
 	return false;
 }
 
+void req_body_wait(struct req *r)
+{
+	r->conn->body_stalled = true;
+}
+
 void req_body_more(struct req *r)
 {
 	struct conn *c = r->conn;

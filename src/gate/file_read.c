@@ -29,9 +29,11 @@ static void on_release(struct file_call *c)
 	free(rd->if_none_match);
 }
 
-/* What is said of a file, whether its bytes follow or not. */
-static void put_head(struct req *r, const struct file_path *p, const struct listing_entry *e)
+/* What is said of a file, whether its bytes follow or not. Returns its type. */
+static const char *put_head(const struct file_call *c, const struct listing_entry *e)
 {
+	const struct file_path *p = &c->path;
+	struct req *r = c->r;
 	char etag[LISTING_ETAG], date[FILE_DATE];
 
 	listing_etag(e, etag);
@@ -40,7 +42,10 @@ static void put_head(struct req *r, const struct file_path *p, const struct list
 	req_header(r, "Last-Modified", "%s", date);
 	req_header(r, "Accept-Ranges", "bytes");
 	req_header(r, "Cache-Control", "private, no-cache");
+	if (c->shape->head != NULL)
+		return c->shape->head(r, p);
 	file_head_hostile(r, file_path_name(p));
+	return file_type(p->text);
 }
 
 /* An answer without a body: of HEAD, or because the client has it. */
@@ -48,12 +53,11 @@ static void answer_head(struct reading *rd, int status)
 {
 	struct file_call *c = &rd->call;
 	struct req *r = c->r;
-	const char *type = status == 304 ? NULL : file_type(c->path.text);
+	const char *type = put_head(c, c->entry);
 	int64_t size = (int64_t)c->entry->size;
 
-	put_head(r, &c->path, c->entry);
 	file_call_close(c);
-	req_begin(r, status, type, size);
+	req_begin(r, status, status == 304 ? NULL : type, size);
 	req_end(r);
 }
 
@@ -74,14 +78,14 @@ static bool is_part(const struct reading *rd, const struct listing_entry *e)
 
 static void begin_answer(struct reading *rd, const struct listing_entry *e, uint64_t start)
 {
+	const char *type = put_head(&rd->call, e);
 	struct req *r = rd->call.r;
 	bool part = is_part(rd, e);
 
-	put_head(r, &rd->call.path, e);
 	if (part)
 		req_header(r, "Content-Range", "bytes %" PRIu64 "-%" PRIu64 "/%" PRIu64, start,
 			   start + rd->left - 1, e->size);
-	req_begin(r, part ? 206 : 200, file_type(rd->call.path.text), (int64_t)rd->left);
+	req_begin(r, part ? 206 : 200, type, (int64_t)rd->left);
 }
 
 static int on_record(struct file_call *c, const struct listing_entry *e)

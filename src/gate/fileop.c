@@ -315,7 +315,8 @@ int file_call_run(struct file_call *c, enum fileop op, const char *const *args)
 	char path[FILE_PATH_IN_BOX];
 	const char *argv[10] = { fileop_row(op)->name, path };
 	struct job_spec spec = { .kind = JOB_FILE,
-				 .flags = JOB_ATTENDED | (kinds[op].takes ? JOB_STDIN : 0),
+				 .flags = JOB_ATTENDED | (kinds[op].takes ? JOB_STDIN : 0) |
+					  (c->shape->beneath ? JOB_BENEATH : 0),
 				 .cwd = c->a->box != NULL ? file_call_cwd(c) : "/",
 				 .argv = argv,
 				 .envp = envp };

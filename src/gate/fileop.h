@@ -37,11 +37,17 @@ enum file_trouble {
 struct file_shape {
 	/* Where paths that are not from the root begin; NULL: in the working directory of the box. */
 	const char *cwd;
+	bool beneath; /* and which no link leads out of: EXDEV */
 	/* error: an errno, or a file_trouble. path: as the box has it. why: more about it, or "". */
 	void (*refuse)(struct req *r, int error, const char *path, const char *why);
 	/* It was done. e: what is at the path now, NULL: nothing. */
 	void (*done)(struct req *r, enum fileop op, const struct file_path *path,
 		     const struct listing_entry *e);
+	/* Headers about a file that is the answer; returns its type. NULL: it is to be saved, and has the type of its name. */
+	const char *(*head)(struct req *r, const struct file_path *p);
+	/* The name that a form gives to its file: 0 or -errno. NULL: file_path_take(). */
+	int (*take_name)(struct file_path *p, const char *text, size_t n);
+	int bad_form; /* status for a form that lacks something; 0: 422 */
 };
 
 /* What a handler hears. */

@@ -51,9 +51,9 @@ struct file_put {
 /* The body, byte by byte; conditions of the request hold. */
 void file_write(struct req *r, struct abox *a, const struct file_shape *s,
 		const struct file_put *put);
-/* Part 'file' of a form. */
-void file_form(struct req *r, struct abox *a, const struct file_shape *s,
-	       const struct file_put *put);
+/* Part 'file' of a form. 0, or -1: answered. */
+int file_form(struct req *r, struct abox *a, const struct file_shape *s,
+	      const struct file_put *put);
 
 /* --- box_archive.c --- */
 

@@ -80,6 +80,7 @@ struct gbox;
 struct ci_stream;
 struct session;
 struct abox;
+struct se_making;
 
 struct gate {
 	struct loop loop;
@@ -108,8 +109,9 @@ struct gate {
 	struct table abox_table;
 	struct abox *unsaved; /* whose records the keeper does not have yet */
 	unsigned int naboxes;
-	unsigned int looks;        /* for modules, see ipy_modules.c */
-	struct table kernel_table; /* by their UUIDs */
+	unsigned int looks;          /* for modules, see ipy_modules.c */
+	struct se_making *se_making; /* sessions of the Sandbox Runtime that are on their way */
+	struct table kernel_table;   /* by their UUIDs */
 	struct table tombs;        /* boxes that have ended */
 	struct table idems;        /* answers to be given again */
 	struct runs runs;

@@ -21,13 +21,7 @@ enum { KIND = 64 }; /* a name of one, with its NUL */
 /* What kind of kernel it is; NULL: of a box that is not its own. */
 static const char *own_kind(const struct abox *a)
 {
-	const char *key, *value;
-	size_t at = 0;
-
-	while (texts_next(&a->metadata, &at, &key, &value))
-		if (strcmp(key, MARK) == 0)
-			return value;
-	return NULL;
+	return texts_get(&a->metadata, MARK);
 }
 
 static const char *execution_state(const struct kernel *k)

@@ -25,7 +25,7 @@ struct tenant;
 enum body_mode { BODY_NONE, BODY_WHOLE, BODY_STREAM };
 
 /* How a refusal looks: each dialect has its own. */
-enum shape { SHAPE_OWN, SHAPE_DETAIL, SHAPE_REASON, SHAPE_MAX };
+enum shape { SHAPE_OWN, SHAPE_DETAIL, SHAPE_REASON, SHAPE_SANDBOX, SHAPE_MAX };
 
 enum route_flags {
 	ROUTE_OPEN = 1u << 0,       /* needs neither token nor a matching Host */
@@ -146,6 +146,8 @@ void req_refuse(struct req *r, int status, const char *code, const char *field, 
  * sends bytes as they are. req_end() closes. */
 void req_upgrade(struct req *r, const char *accept, const char *protocol);
 
+/* Nothing of the body is read for now: whoever takes it is not there yet. */
+void req_body_wait(struct req *r);
 /* Room for more of the body. */
 void req_body_more(struct req *r);
 

@@ -67,6 +67,8 @@ void req_refuse(struct req *r, int status, const char *code, const char *field, 
 	} else if (shape == SHAPE_REASON) {
 		json_str(&j, "reason", req_reason(status));
 		json_str(&j, "message", text);
+	} else if (r->route != NULL && r->route->shape == SHAPE_SANDBOX) {
+		se_put_error(&j, req_reason(status), text);
 	} else {
 		json_open(&j, "error", '{');
 		json_str(&j, "code", code);

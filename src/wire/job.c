@@ -59,13 +59,13 @@ static bool kind_fits(const struct job_spec *s, unsigned int argc)
 	if (s->kind == JOB_CELL)
 		return argc == 1 && (s->flags & ~(uint32_t)(JOB_KEEP | JOB_FLOW)) == JOB_STDIN;
 	if (s->kind == JOB_FILE)
-		return argc >= 2 &&
-		       (s->flags & ~(uint32_t)(JOB_STDIN | JOB_KEEP | JOB_ATTENDED)) == 0;
+		return argc >= 2 && (s->flags & ~(uint32_t)(JOB_STDIN | JOB_KEEP | JOB_ATTENDED |
+							    JOB_BENEATH)) == 0;
 	if ((s->flags & (JOB_KERNEL | JOB_HELD)) == JOB_KERNEL)
 		return false;
 	if ((s->flags & (JOB_ATTENDED | JOB_HELD)) == (JOB_ATTENDED | JOB_HELD))
 		return false;
-	return (s->flags & JOB_FLOW) == 0;
+	return (s->flags & (JOB_FLOW | JOB_BENEATH)) == 0;
 }
 
 int job_spec_decode(const void *buf, size_t len, struct job_spec *s, void **ret_block)

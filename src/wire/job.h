@@ -17,7 +17,7 @@
 
 enum job_kind {
 	JOB_EXEC, /* argv is a command line */
-	JOB_FILE, /* argv: one of fileops.tbl, a path, and so on; no flag but JOB_STDIN, JOB_KEEP, JOB_ATTENDED */
+	JOB_FILE, /* argv: one of fileops.tbl, a path, and so on; no flag but JOB_STDIN, JOB_KEEP, JOB_ATTENDED, JOB_BENEATH */
 	JOB_CELL, /* argv: id of the kernel's job, decimal; JOB_STDIN, and no other flag but JOB_KEEP, JOB_FLOW */
 	JOB_KIND_MAX,
 };
@@ -44,7 +44,10 @@ enum job_flags {
 	JOB_ATTENDED =
 		1u
 		<< 9, /* ends with the stream to its gate, and nobody is told; not of a held job */
-	JOB_FLAGS_ALL = (1u << 10) - 1,
+	JOB_BENEATH =
+		1u
+		<< 10, /* of a JOB_FILE: no link leads out of the working directory; EXDEV for one that does */
+	JOB_FLAGS_ALL = (1u << 11) - 1,
 };
 
 /* Packets on the channel of a held job start with this header: u8 type, u8 flags, u16 0, u32 0, u64 cell. */

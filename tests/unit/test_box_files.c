@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* src/box/files_paths.c, files_copy.c, files_walk.c: what operations on files are made of. In a box: tests/api/test_init_files.py. */
+/* src/box/files_paths.c, files_beneath.c, files_copy.c, files_walk.c: what operations on files are made of. In a box: tests/api/test_init_files.py. */
 #include "box/files.h"
 
 #include <errno.h>
@@ -308,5 +308,146 @@ TEST(box_files_walk_in_order)
 	}
 	CHECK(walk_next(&w, &type) == NULL);
 	walk_end(&w);
+	leave();
+}
+
+/* --- below the working directory ---------------------------------------------------------------------------------- */
+
+/* Where the working directory is, below the top. */
+static const char *here(char buf[PATH_MAX])
+{
+	CHECK(getcwd(buf, PATH_MAX) != NULL);
+	CHECK(strncmp(buf, top, strlen(top)) == 0);
+	return buf[strlen(top)] == '/' ? buf + strlen(top) + 1 : "";
+}
+
+static const struct {
+	const char *name, *target;
+} links[] = {
+	{ "in", "d/f" },
+	{ "dir", "d" },
+	{ "d/back", "../in" },
+	{ "twice", "dir/e/../f" },
+	{ "out", "/etc" },
+	{ "abs", "/tmp" },
+	{ "up", ".." },
+	{ "over", "d/../../x" },
+	{ "d/e/up2", "../../.." },
+	{ "loop", "loop" },
+	{ "one", "two" },
+	{ "two", "one" },
+	{ "none", "d/none" },
+	{ "astray", "none-such/../../x" },
+	{ "top", "d/.." },
+};
+
+static void make_links(void)
+{
+	CHECK(mkdir("d", 0755) == 0 && mkdir("d/e", 0755) == 0);
+	CHECK(close(open("d/f", O_CREAT | O_WRONLY | O_CLOEXEC, 0644)) == 0);
+	for (size_t i = 0; i < ARRAY_LEN(links); i++)
+		CHECK_EQ_INT(symlink(links[i].target, links[i].name), 0);
+}
+
+static void remove_links(void)
+{
+	for (size_t i = 0; i < ARRAY_LEN(links); i++)
+		CHECK_EQ_INT(unlink(links[i].name), 0);
+	CHECK(unlink("d/f") == 0 && rmdir("d/e") == 0 && rmdir("d") == 0);
+}
+
+TEST(box_files_beneath)
+{
+	static const struct {
+		const char *path;
+		enum beneath_last last;
+		int error;
+		const char *in, *out;
+	} cases[] = {
+		{ "d/f", BENEATH_FILE, 0, "d", "f" },
+		{ "d/f", BENEATH_NAME, 0, "d", "f" },
+		{ "d", BENEATH_DIRECTORY, 0, "d", "." },
+		{ "", BENEATH_DIRECTORY, 0, "", "." },
+		{ "", BENEATH_FILE, 0, "", "." },
+		{ "d//e/", BENEATH_DIRECTORY, 0, "d/e", "." },
+		{ "d/f", BENEATH_DIRECTORY, ENOTDIR, NULL, NULL },
+		{ "d/f/x", BENEATH_FILE, ENOTDIR, NULL, NULL },
+		{ "d/none", BENEATH_FILE, ENOENT, NULL, NULL },
+		{ "none-such/x", BENEATH_FILE, ENOENT, NULL, NULL },
+		{ "d/none", BENEATH_NAME, 0, "d", "none" },
+		{ "d/none/x/y", BENEATH_NAME, 0, "d", "none/x/y" },
+		/* links that stay */
+		{ "in", BENEATH_FILE, 0, "d", "f" },
+		{ "in", BENEATH_NAME, 0, "", "in" },
+		{ "dir/f", BENEATH_FILE, 0, "d", "f" },
+		{ "dir/new", BENEATH_NAME, 0, "d", "new" },
+		{ "d/back", BENEATH_FILE, 0, "d", "f" },
+		{ "twice", BENEATH_FILE, 0, "d", "f" },
+		{ "top", BENEATH_DIRECTORY, 0, "", "." },
+		{ "top/d/f", BENEATH_FILE, 0, "d", "f" },
+		{ "none", BENEATH_FILE, ENOENT, NULL, NULL },
+		{ "none", BENEATH_NAME, 0, "", "none" },
+		/* links that do not, and who wants to change what they lead to */
+		{ "out", BENEATH_FILE, EXDEV, NULL, NULL },
+		{ "out", BENEATH_DIRECTORY, EXDEV, NULL, NULL },
+		{ "out", BENEATH_NAME, 0, "", "out" },
+		{ "out/passwd", BENEATH_FILE, EXDEV, NULL, NULL },
+		{ "out/x", BENEATH_NAME, EXDEV, NULL, NULL },
+		{ "abs/x", BENEATH_NAME, EXDEV, NULL, NULL },
+		{ "up", BENEATH_DIRECTORY, EXDEV, NULL, NULL },
+		{ "up/x", BENEATH_NAME, EXDEV, NULL, NULL },
+		{ "over", BENEATH_FILE, EXDEV, NULL, NULL },
+		{ "d/e/up2/x", BENEATH_NAME, EXDEV, NULL, NULL },
+		{ "dir/e/up2", BENEATH_DIRECTORY, EXDEV, NULL, NULL },
+		{ "loop", BENEATH_FILE, ELOOP, NULL, NULL },
+		{ "loop/x", BENEATH_NAME, ELOOP, NULL, NULL },
+		{ "one/x", BENEATH_FILE, ELOOP, NULL, NULL },
+		{ "astray/y", BENEATH_NAME, EXDEV, NULL, NULL },
+		{ "/etc", BENEATH_DIRECTORY, EXDEV, NULL, NULL },
+		{ "../x", BENEATH_NAME, EXDEV, NULL, NULL },
+		{ "d/../../x", BENEATH_NAME, EXDEV, NULL, NULL },
+	};
+	char out[PATH_MAX], cwd[PATH_MAX];
+
+	go_there();
+	make_links();
+	for (size_t i = 0; i < ARRAY_LEN(cases); i++) {
+		int r = beneath_enter(cases[i].path, cases[i].last, out);
+
+		if (r != cases[i].error)
+			test_fail(__FILE__, __LINE__, "'%s': %d", cases[i].path, r);
+		test_count();
+		if (r == 0) {
+			CHECK_STR(out, cases[i].out);
+			CHECK_STR(here(cwd), cases[i].in);
+		}
+		CHECK_EQ_INT(chdir(top), 0);
+	}
+	remove_links();
+	leave();
+}
+
+TEST(box_files_beneath_long)
+{
+	char path[PATH_MAX], out[PATH_MAX], part[101];
+
+	go_there();
+	memset(path, 'x', 300);
+	path[300] = '\0';
+	CHECK_EQ_INT(beneath_enter(path, BENEATH_NAME, out), ENAMETOOLONG);
+	/* What is behind a link counts, too. */
+	memset(part, 'y', 100);
+	part[100] = '\0';
+	path[0] = '\0';
+	for (int i = 0; i < 40; i++)
+		(void)snprintf(path + strlen(path), sizeof(path) - strlen(path), "%s%s",
+			       i > 0 ? "/" : "", part);
+	CHECK_EQ_INT(symlink(path, "l"), 0);
+	CHECK_EQ_INT(beneath_enter("l/f", BENEATH_FILE, out), ENOENT);
+	(void)memcpy(path, "l/", 2);
+	memset(path + 2, 'z', 200);
+	path[202] = '\0';
+	CHECK_EQ_INT(beneath_enter(path, BENEATH_FILE, out), ENAMETOOLONG);
+	CHECK_EQ_INT(unlink("l"), 0);
 	leave();
 }

@@ -96,7 +96,7 @@ bool says(const char *text)
 /* --- a keeper, and an init ------------------------------------------------------------------------------------ */
 
 /* The next message of that type; others are answered. */
-static bool keeper_gets(uint16_t type, struct chan_msg *m)
+bool keeper_gets(uint16_t type, struct chan_msg *m)
 {
 	while (chan_recv(keeper, m) == 1) {
 		if (m->type == type)
@@ -109,7 +109,7 @@ static bool keeper_gets(uint16_t type, struct chan_msg *m)
 struct chan_msg message;
 
 /* A box for who asked; init's end of its stream. */
-static int make_box(void)
+int make_box(void)
 {
 	struct box_info info = { .box = BOX, .layers = 1 };
 	uint8_t body[1024];

@@ -164,6 +164,8 @@ static bool flags_fit(unsigned int kind, uint32_t flags, size_t argc)
 	if (kind == JOB_FILE)
 		return argc >= 2 && (flags & (JOB_PTY | JOB_SWEEP | JOB_HELD | JOB_THAW | JOB_KIT |
 					      JOB_KERNEL)) == 0;
+	if ((flags & JOB_BENEATH) != 0)
+		return false;
 	if ((flags & JOB_HELD) != 0)
 		return (flags & JOB_ATTENDED) == 0;
 	return (flags & JOB_KERNEL) == 0;

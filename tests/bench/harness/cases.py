@@ -16,6 +16,10 @@ PRINT = Work("python", "print(1)", b"1\n")
 HEAVY = Work("python", "import numpy, pandas; print(1)", b"1\n")
 TRUE = Work("shell", "true", b"")
 ASSIGN = Work("python", "x = 1", b"")
+# The last line is the call, which a server makes by itself.
+HANDLER = "def handler(event):\n    print(1)\n    return 1\nhandler({})"
+HANDLE = Work("python", HANDLER, b"1\n")
+HANDLE_HEAVY = Work("python", f"import numpy, pandas\n{HANDLER}", b"1\n")
 
 
 def flood_of(size):
@@ -105,6 +109,12 @@ CASES = [
     Case("server", "sustained-full", server_kinds.sustained, HEAVY, ("python3", "glovebox serve, full image"),
          "the same with `import numpy, pandas`, which is sent to the full image", needs=("numpy", "pandas"),
          options={"connections": 4}, promise="P6"),
+    Case("server", "handlers", server_kinds.sustained, HANDLE, ("python3", "glovebox serve, handlers, lean image"),
+         "calls of a handler by v2/execute_code, a fresh interpreter for each, over 4 connections, teardown included, per second",
+         options={"connections": 4}),
+    Case("server", "handlers-full", server_kinds.sustained, HANDLE_HEAVY, ("python3", "glovebox serve, handlers, full image"),
+         "the same with `import numpy, pandas`, which is sent to the full image", needs=("numpy", "pandas"),
+         options={"connections": 4}),
     Case("server", "files-tmpfs", server_kinds.transfer, None, ("cp", "glovebox serve, file limits raised"),
          "a file up and down, state directory in /dev/shm, GB/s",
          options={"on": "tmpfs", "bytes": 1024 * MIB, "quick_bytes": 32 * MIB}, promise="P8"),

@@ -328,6 +328,8 @@ _ROWS = [
     server.ServerPeer("glovebox serve, cold", options=("--warm=false", *WIDE), fields=LONG),
     server.ServerPeer("glovebox serve, lean image", options=("--pool-size", "8", SESSIONS, "0")),
     server.ServerPeer("glovebox serve, full image", options=("--pool-size", "8", SESSIONS, "0")),
+    server.HandlerPeer("glovebox serve, handlers, lean image", options=("--pool-size", "8", SESSIONS, "0")),
+    server.HandlerPeer("glovebox serve, handlers, full image", options=("--pool-size", "8", SESSIONS, "0")),
     server.HealthPeer("GET /health by the same client", "nothing: what client, connection and gate cost"),
     server.ServerPeer("glovebox serve, output limit off", options=FLOODED, fields=LONG),
     server.ServerPeer("glovebox serve, file limits raised", options=STORING),
