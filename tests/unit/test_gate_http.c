@@ -22,7 +22,9 @@
 #include "test_config.h"
 #include "test_gate_http.h"
 
-static struct listener unix_listener = { .local = true, .unix_socket = true, .place = ROUTE_MAIN };
+static struct listener unix_listener = {
+	.g = &g, .local = true, .unix_socket = true, .place = ROUTE_MAIN
+};
 char answer[1 << 20];
 
 /* --- a client ------------------------------------------------------------------------------------------------- */
