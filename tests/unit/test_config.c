@@ -188,6 +188,7 @@ TEST(config_table_secrets_and_restarts)
 		CONF_AUDIT_MAX_BYTES,  CONF_AUDIT_KEEP,
 		CONF_HANG_TIMEOUT,     CONF_WARM,
 		CONF_ZYGOTE_IMPORTS,   CONF_NODE,
+		CONF_BOX_PORTS,
 	};
 	unsigned int reload = 0;
 

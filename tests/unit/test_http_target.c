@@ -243,9 +243,10 @@ TEST(http_target_open_keeps_the_query)
 		     0);
 	CHECK_EQ_INT(t.bad.status, 400);
 	CHECK_STR(http_query(&t, "c")->p, "d");
+	CHECK(!t.repeated);
 	CHECK_EQ_INT(
-		http_target_parse_open((struct http_slice){ twice, sizeof(twice) - 1 }, &t, &r),
-		-1);
+		http_target_parse_open((struct http_slice){ twice, sizeof(twice) - 1 }, &t, &r), 0);
+	CHECK(t.repeated); /* for the route to say whether it may be */
 }
 
 TEST(http_path_is_decoded_once)
