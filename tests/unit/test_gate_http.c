@@ -698,7 +698,7 @@ TEST(http_a_box_has_ports)
 	(void)close(at);
 	for (unsigned int i = 0; i < BOX_PORTS_MAX; i++)
 		CHECK_EQ_INT(reach(&ports[i]), -1);
-	finish(-1, box);
+	finish(client(), box);
 }
 
 /* A port that is taken, or not to be had: no box, and nothing of one. */
