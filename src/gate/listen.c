@@ -226,7 +226,7 @@ void listeners_stop(struct gate *g)
 {
 	while (g->accepting != NULL) {
 		/* The keeper has those of boxes, and would let connections wait for nobody. */
-		if (g->accepting->box != NULL)
+		if (g->accepting->box != NULL && g->accepting->fd >= 0)
 			(void)shutdown(g->accepting->fd, SHUT_RDWR);
 		stop_accepting(g->accepting);
 	}

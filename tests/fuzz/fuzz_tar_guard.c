@@ -87,7 +87,7 @@ static void read_all(struct result *res, const uint8_t *p, size_t n, uint8_t how
 			have = more < have ? more : have;
 		}
 		copy = exact_copy(p + res->taken, have);
-		if ((how & 1) != 0 && g.state == TAR_GUARD_HEAD && copy[0] != 0)
+		if ((how & 1) != 0 && g.state == TAR_GUARD_HEAD && have > 0 && copy[0] != 0)
 			put_sum(copy);
 		before = g;
 		r = tar_guard_take(&g, copy, have, &res->why);
