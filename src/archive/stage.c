@@ -117,16 +117,19 @@ static void remove_stage(int target, const char *name, int dir)
 /* The process that a name is of, 0 for a name that is not of this kind: ".glovebox-unpack-12", or "…-12-3". */
 static pid_t pid_of(const char *name)
 {
+	static const char decimal[] = "0123456789";
 	char digits[16];
 	uint64_t pid;
-	size_t n;
+	size_t n, more;
 
 	if (!is_staging_name(name))
 		return 0;
 	name += sizeof(STAGING_PREFIX) - 1;
-	n = strspn(name, "0123456789");
-	if (n == 0 || n >= sizeof(digits) || (name[n] != '\0' && name[n] != '-') ||
-	    (name[n] == '-' && name[n + 1 + strspn(name + n + 1, "0123456789")] != '\0'))
+	n = strspn(name, decimal);
+	if (n == 0 || n >= sizeof(digits) || (name[n] != '\0' && name[n] != '-'))
+		return 0;
+	more = name[n] == '-' ? strspn(name + n + 1, decimal) : 0;
+	if (name[n] == '-' && (more == 0 || name[n + 1 + more] != '\0'))
 		return 0;
 	(void)memcpy(digits, name, n);
 	digits[n] = '\0';

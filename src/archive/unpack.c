@@ -391,6 +391,17 @@ static int unpack_here(struct unpacker *u)
 	return place_move(u->stage.dir, u->stage.target, u->fault);
 }
 
+/* libarchive has a way out of its own, when it has no memory. */
+static struct unpacker *running;
+
+static void leave(void)
+{
+	if (running != NULL) {
+		stage_end(&running->stage, false);
+		_exit(EBADMSG);
+	}
+}
+
 int unpack(char *const args[], struct fault *f)
 {
 	static struct unpacker u;
@@ -407,7 +418,9 @@ int unpack(char *const args[], struct fault *f)
 	if (stage_begin(&u.stage, args[0], f) < 0)
 		return -1;
 	source_init(&u.source, STDIN_FILENO, u.stop_fd);
-	r = unpack_here(&u);
+	running = &u;
+	r = atexit(leave) != 0 ? fault_set(f, ENOMEM, "no memory") : unpack_here(&u);
+	running = NULL;
 	source_done(&u.source);
 	if (r == 0)
 		r = answer(&u, args[0]);

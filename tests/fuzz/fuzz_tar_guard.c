@@ -32,7 +32,7 @@ static unsigned int sum_of(const uint8_t *block)
 
 static void put_sum(uint8_t *block)
 {
-	char text[8];
+	char text[8] = "";
 
 	(void)snprintf(text, sizeof(text), "%06o", sum_of(block));
 	(void)memcpy(block + 148, text, sizeof(text));
@@ -47,14 +47,16 @@ static void check_member(const struct tar_guard *g, const uint8_t *block)
 		MUST(g->size == 0);
 	if (g->sparse)
 		MUST(block[156] != '1' && block[156] != '2' && block[156] != '5');
-	MUST(g->state == TAR_GUARD_HEAD || g->state == TAR_GUARD_DATA || g->state == TAR_GUARD_MAP);
+	MUST(g->state == TAR_GUARD_HEAD || g->state == TAR_GUARD_DATA ||
+	     g->state == TAR_GUARD_MAP || g->state == TAR_GUARD_COUNT);
 }
 
 /* What was let through of the headers of one member. */
 static size_t count_front(size_t front, const struct tar_guard *before,
 			  const struct tar_guard *after, size_t n)
 {
-	if (before->state == TAR_GUARD_DATA || before->state == TAR_GUARD_END)
+	if (before->state == TAR_GUARD_DATA || before->state == TAR_GUARD_COUNT ||
+	    before->state == TAR_GUARD_END)
 		return 0;
 	if (before->state == TAR_GUARD_HEAD && after->members != before->members &&
 	    after->state != TAR_GUARD_MAP)
@@ -99,7 +101,7 @@ static void read_all(struct result *res, const uint8_t *p, size_t n, uint8_t how
 			data = (g.size + 511) / 512 * 512;
 			res->sizes += g.size;
 		}
-		if (r > 0 && before.state == TAR_GUARD_DATA) {
+		if (r > 0 && (before.state == TAR_GUARD_DATA || before.state == TAR_GUARD_COUNT)) {
 			MUST((uint64_t)r <= data);
 			data -= (uint64_t)r;
 		}
