@@ -17,6 +17,7 @@ struct place {
 	struct walk walk; /* through what was unpacked */
 	int to;
 	int there; /* the directory of the target that is like walk.dir */
+	struct dir_id above[WALK_DEPTH];
 	struct fault *fault;
 };
 
@@ -34,12 +35,13 @@ static int fail_sys(const struct place *p, int error)
 	return fail(p, error, strerror(error));
 }
 
-/* Both sides go into the same directory, or back out of one. */
-static int follow(struct place *p)
+enum { THERE = O_PATH | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC };
+
+static int take_there(struct place *p, int fd)
 {
 	fd_close(&p->there);
-	p->there = beneath_open(p->to, p->walk.path, O_PATH | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
-	return p->there < 0 ? fail_sys(p, -p->there) : 0;
+	p->there = fd;
+	return fd < 0 ? fail_sys(p, -fd) : 0;
 }
 
 /* What was unpacked and what is there: whether they are two directories. -1: one is, and the other is not. */
@@ -60,16 +62,28 @@ static int is_merged(const struct place *p, struct stat *ours)
 	return S_ISDIR(ours->st_mode);
 }
 
-/* Nobody sees the mode of ours: that of the directory which is there stays. */
+/* Both go into the directory. Nobody sees the mode of ours: that of the one which is there stays. */
 static int enter(struct place *p, const struct stat *ours)
 {
+	struct dir_id above = dir_id(p->there);
 	int r;
 
 	if ((ours->st_mode & 0700) != 0700 &&
 	    fchmodat(p->walk.dir, p->walk.name, 0700, AT_SYMLINK_NOFOLLOW) < 0)
 		return fail_sys(p, errno);
 	r = walk_enter(&p->walk);
-	return r < 0 ? fail_sys(p, -r) : follow(p);
+	if (r < 0)
+		return fail_sys(p, -r);
+	p->above[p->walk.depth - 1] = above;
+	r = openat(p->there, p->walk.name, THERE);
+	return take_there(p, r < 0 ? -errno : r);
+}
+
+/* The walk has left one: so does the other side. */
+static int leave(struct place *p)
+{
+	return take_there(
+		p, beneath_up(p->there, p->above[p->walk.depth], p->to, p->walk.path, THERE));
 }
 
 static int check_one(struct place *p)
@@ -116,7 +130,7 @@ static int go(int from, int to, bool move, struct fault *f)
 	r = walk_begin(&p.walk, from, move);
 	if (r < 0)
 		return fault_set(f, -r, "what was unpacked: %s", strerror(-r));
-	r = follow(&p);
+	r = take_there(&p, beneath_open(to, "", THERE));
 	while (r == 0 && (event = walk_next(&p.walk)) != WALK_END) {
 		if (++steps > MOVE_STEPS) {
 			r = fail_sys(&p, ELOOP);
@@ -126,7 +140,7 @@ static int go(int from, int to, bool move, struct fault *f)
 			r = move ? move_one(&p) : check_one(&p);
 			continue;
 		}
-		r = follow(&p);
+		r = leave(&p);
 		if (r == 0 && move && unlinkat(p.walk.dir, p.walk.name, AT_REMOVEDIR) < 0)
 			r = fail_sys(&p, errno);
 	}

@@ -201,12 +201,14 @@ int stage_begin(struct stage *s, const char *path, struct fault *f)
 	char text[SHOWN_MAX];
 	int r;
 
-	*s = (struct stage){ .path = path, .target = -1, .dir = -1, .notes = -1, .parent = -1 };
+	*s = (struct stage){ .path = path, .target = -1, .dir = -1, .notes = -1 };
+	reach_init(&s->reach, -1, true);
 	r = open_target(s);
 	if (r == 0) {
 		remove_stale(s);
 		r = make_stage(s);
 	}
+	s->reach.root = s->dir;
 	if (r == 0)
 		r = open_notes(s);
 	if (r == 0)
@@ -217,7 +219,7 @@ int stage_begin(struct stage *s, const char *path, struct fault *f)
 
 void stage_end(struct stage *s, bool done)
 {
-	fd_close(&s->parent);
+	reach_done(&s->reach);
 	fd_close(&s->notes);
 	if (s->dir >= 0)
 		remove_stage(s->target, s->name, s->dir);
@@ -229,41 +231,10 @@ void stage_end(struct stage *s, bool done)
 
 /* --- below it ------------------------------------------------------------------------------------- */
 
-static int open_parent(const struct stage *s, const char *path)
-{
-	own_fd dir = openat(s->dir, ".", DIR_PATH);
-
-	while (dir >= 0 && *path != '\0') {
-		size_t n = strcspn(path, "/");
-		char name[NAME_MAX + 1];
-		int next;
-
-		(void)memcpy(name, path, n); /* name_take() has looked at it */
-		name[n] = '\0';
-		path += n + (path[n] == '/');
-		next = openat(dir, name, DIR_PATH | O_NOFOLLOW);
-		if (next < 0 && errno == ENOENT && mkdirat(dir, name, 0755) == 0)
-			next = openat(dir, name, DIR_PATH | O_NOFOLLOW);
-		fd_close(&dir);
-		dir = next;
-	}
-	return dir < 0 ? -errno : fd_take(&dir);
-}
-
 int stage_parent(struct stage *s, const char *path, const char **ret_name)
 {
 	const char *slash = strrchr(path, '/');
-	size_t n = slash != NULL ? (size_t)(slash - path) : 0;
-	int fd;
 
 	*ret_name = slash != NULL ? slash + 1 : path;
-	if (s->parent >= 0 && strncmp(s->parent_path, path, n) == 0 && s->parent_path[n] == '\0')
-		return s->parent;
-	fd_close(&s->parent);
-	(void)memcpy(s->parent_path, path, n);
-	s->parent_path[n] = '\0';
-	fd = open_parent(s, s->parent_path);
-	if (fd >= 0)
-		s->parent = fd;
-	return fd;
+	return reach_dir(&s->reach, path, slash != NULL ? (size_t)(slash - path) : 0);
 }

@@ -15,7 +15,6 @@
 #include "archive/place.h"
 #include "archive/source.h"
 #include "archive/stage.h"
-#include "archive/walk.h"
 
 #include "base/io.h"
 #include "base/own.h"
