@@ -3,6 +3,7 @@
 
 A sanitized build has it as archive-checked, because a static program has no sanitizers.
 """
+import ctypes
 import errno
 import fcntl
 import hashlib
@@ -650,6 +651,89 @@ def test_the_answer_is_a_record(tmp_path):
         record = good(unpack(A + tars.END, path)).stdout
         length, kind = struct.unpack_from("<Ic", record)
         assert length == len(record) - 4 and kind == b"d" and struct.pack("<I", len(name)) + name in record
+
+
+# --- file systems, and what forbids to move ------------------------------------------------------------------------
+
+
+def in_a_mount(tmp_path, at, size, *args, data):
+    """With a small file system there, which nobody else sees; also what was in it in the end."""
+    script = 'at=$1 size=$2; shift 2; mount -t tmpfs -o size=$size none "$at" && { "$@"; echo $? >"$at/../status"; find "$at" -mindepth 1 >"$at/../found"; }'
+    done = subprocess.run(["unshare", "-m", "sh", "-c", script, "sh", at, size, PROGRAM, *map(str, args)], input=data, capture_output=True,
+                          timeout=TIMEOUT_S, check=False)
+    done.returncode = int((tmp_path / "status").read_text())
+    return done, (tmp_path / "found").read_text().split()
+
+
+@needs_root
+def test_no_space(tmp_path):
+    at = tmp_path / "small"
+    at.mkdir()
+    data = tars.file("a/b", b"x" * 100_000) + tars.file("c", b"x" * 3_000_000) + tars.END
+    done, found = in_a_mount(tmp_path, at, "2m", "unpack", at / "new/here", "auto", 0, 0, data=data)
+    bad(done, errno.ENOSPC, "'c'")
+    assert found == []
+    done, found = in_a_mount(tmp_path, at, "4m", "unpack", at, "auto", 0, 0, data=data)
+    good(done)
+    assert sorted(found) == [f"{at}/a", f"{at}/a/b", f"{at}/c"]
+
+
+@needs_root
+def test_another_file_system_below(tmp_path):
+    at = tmp_path / "mounted"
+    at.mkdir()
+    done, found = in_a_mount(tmp_path, at, "1m", "unpack", tmp_path, "auto", 0, 0, data=A + tars.file("mounted/x", "1") + tars.END)
+    bad(done, errno.EXDEV, "'mounted'")
+    assert found == [] and sorted(os.listdir(tmp_path)) == ["found", "mounted", "status"]
+
+
+def nothing_changes_its_directory():
+    """As in a box on Linux 5.13 to 5.18: Landlock that has no word for it forbids it."""
+    libc = ctypes.CDLL(None, use_errno=True)
+    every = (1 << 13) - 1
+    attributes = ctypes.create_string_buffer(struct.pack("<Q", every))
+    ruleset = libc.syscall(444, attributes, 8, 0)
+    root = os.open("/", os.O_PATH)
+    rule = ctypes.create_string_buffer(struct.pack("<Qi", every, root))
+    if ruleset < 0 or libc.syscall(445, ruleset, 1, rule, 0) < 0 or libc.prctl(38, 1, 0, 0, 0) < 0 or libc.syscall(446, ruleset, 0) < 0:
+        os._exit(99)
+
+
+def without_moving(data, into, max_bytes=0):
+    done = call("unpack", into, "auto", max_bytes, 0, data=data, preexec_fn=nothing_changes_its_directory)
+    if done.returncode == 99:
+        pytest.skip("no Landlock here")
+    return done
+
+
+def test_where_nothing_may_change_its_directory(world, tmp_path):
+    (world / "a/b").chmod(0o555)
+    (world / "a/b/c/large").chmod(0)
+    os.truncate(world / "a/none", 1 << 20)  # a hole
+    for name in ("a/none", "a/b", "a/b/c", "a"):
+        os.utime(world / name, (10**9, 10**9))
+    data = archive_by_gnu(world, "gnu", "-S")
+    out = tmp_path / "out"
+    good(without_moving(data, out))
+    assert tree(out) == tree(world)
+    assert os.stat(out / "a/none").st_blocks * 512 < 1 << 20
+    # Into what is there, in place of what is there.
+    (out / "a/file").write_text("old")
+    (out / "a/b/more").write_text("more")
+    (out / "a").chmod(0o750)
+    good(without_moving(data, out))
+    assert (out / "a/file").read_text() == "hello" and (out / "a/b/more").read_text() == "more"
+    assert stat.S_IMODE((out / "a").stat().st_mode) == 0o750
+    before = tree(out)
+    bad(without_moving(data[:-10240] + tars.file("../x") + tars.END, out), errno.EBADMSG)
+    assert tree(out) == before and staged(out) == []
+
+
+def test_a_copy_counts(tmp_path):
+    data = tars.file("d/a", "x" * 600) + tars.head("e/b", "1", link="d/a") + tars.END
+    bad(without_moving(data, tmp_path / "out", max_bytes=1199), errno.EBADMSG, "'e/b'", "larger than it may be")
+    good(without_moving(data, tmp_path / "out", max_bytes=1200))
+    good(unpack(data, tmp_path / "other", max_bytes=600))
 
 
 # --- ends before the end -----------------------------------------------------------------------------------------
