@@ -53,18 +53,26 @@ int beneath_open(int root, const char *path, int flags)
 
 struct dir_id dir_id(int dir)
 {
+	struct dir_id id = { 0 };
 	struct stat st;
 
-	return fstat(dir, &st) < 0 ? (struct dir_id){ 0 } : (struct dir_id){ st.st_dev, st.st_ino };
+	if (fstat(dir, &st) == 0) {
+		id.dev = st.st_dev;
+		id.ino = st.st_ino;
+	}
+	return id;
 }
 
 int beneath_up(int dir, struct dir_id id, int root, const char *path, int flags)
 {
 	own_fd above = openat(dir, "..", flags);
-	struct dir_id now = dir_id(above);
 
-	if (above >= 0 && now.dev == id.dev && now.ino == id.ino)
-		return fd_take(&above);
+	if (above >= 0) {
+		struct dir_id now = dir_id(above);
+
+		if (now.dev == id.dev && now.ino == id.ino)
+			return fd_take(&above);
+	}
 	return beneath_open(root, path, flags);
 }
 

@@ -151,11 +151,10 @@ static int take_stale(int target, const char *name)
 static void remove_stale(const struct stage *s)
 {
 	static struct walk w;
-	int event;
 
 	if (walk_begin(&w, s->target, false) < 0)
 		return;
-	while ((event = walk_next(&w)) == WALK_NAME) {
+	while (walk_next(&w) == WALK_NAME) {
 		own_fd dir = take_stale(s->target, w.name);
 
 		if (dir >= 0)

@@ -191,7 +191,9 @@ static int take_symlink(struct unpacker *u)
 	const struct timespec times[2] = { { .tv_nsec = UTIME_OMIT }, mtime_of(u->entry) };
 	const char *target = archive_entry_symlink(u->entry), *why;
 
-	if (link_check(u->path, target != NULL ? target : "", &why) < 0)
+	if (target == NULL)
+		return refuse(u, "leads nowhere");
+	if (link_check(u->path, target, &why) < 0)
 		return refuse(u, why);
 	if (symlinkat(target, u->parent, u->last) < 0) {
 		if (errno != EEXIST)

@@ -21,21 +21,16 @@ struct result {
 	size_t taken;
 };
 
-static unsigned int sum_of(const uint8_t *block)
+/* Put the sum of that block into its copy. */
+static void put_sum(uint8_t *copy, const uint8_t *block)
 {
 	unsigned int sum = 0;
+	char text[8] = "";
 
 	for (size_t i = 0; i < TAR_GUARD_BLOCK; i++)
 		sum += i >= 148 && i < 156 ? ' ' : block[i];
-	return sum;
-}
-
-static void put_sum(uint8_t *block)
-{
-	char text[8] = "";
-
-	(void)snprintf(text, sizeof(text), "%06o", sum_of(block));
-	(void)memcpy(block + 148, text, sizeof(text));
+	(void)snprintf(text, sizeof(text), "%06o", sum);
+	(void)memcpy(copy + 148, text, sizeof(text));
 }
 
 /* A header that went on as a member's. */
@@ -89,8 +84,8 @@ static void read_all(struct result *res, const uint8_t *p, size_t n, uint8_t how
 			have = more < have ? more : have;
 		}
 		copy = exact_copy(p + res->taken, have);
-		if ((how & 1) != 0 && g.state == TAR_GUARD_HEAD && copy[0] != 0)
-			put_sum(copy);
+		if ((how & 1) != 0 && g.state == TAR_GUARD_HEAD && p[res->taken] != 0)
+			put_sum(copy, p + res->taken);
 		before = g;
 		r = tar_guard_take(&g, copy, have, &res->why);
 		MUST(r == -EBADMSG || (r >= 1 && (size_t)r <= have));

@@ -459,7 +459,7 @@ TEST(tar_guard_maps)
 
 	begin();
 	block = head("s", 'S', 3, GNU);
-	memcpy(block + 386, "00000000000", 11);
+	memcpy(block + 386, "00000000000", 12);
 	block[482] = 1;
 	sum(block);
 	add(NULL, 0, 512)[504] = 1;
@@ -470,7 +470,7 @@ TEST(tar_guard_maps)
 
 	begin();
 	block = head("s", 'S', 3, GNU);
-	memcpy(block + 386, "00000000000", 11);
+	memcpy(block + 386, "00000000000", 12);
 	block[482] = 1;
 	sum(block);
 	for (int i = 0; i < TAR_GUARD_CHAIN_BYTES / 512 + 2; i++)
@@ -485,7 +485,7 @@ TEST(tar_guard_maps)
 	bad("a sparse file of a form that is not known here");
 	begin();
 	block = head("s", '0', 3, GNU);
-	memcpy(block + 386, "00000000000", 11);
+	memcpy(block + 386, "00000000000", 12);
 	sum(block);
 	bad("a sparse file of a form that is not known here");
 	begin();
