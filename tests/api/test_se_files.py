@@ -621,6 +621,19 @@ def test_readfile_of_text_that_is_none(kept):
     assert answer["content"] and answer["size"] == 11 and answer["is_eof"] is True
 
 
+def test_readfile_of_text_in_gbk(kept):
+    """What is no UTF-8 is GBK, if it can be; and a piece ends with a whole character of that, too."""
+    text = "中文 text，标点。" * 100
+    upload(kept, text.encode("gbk"), "f.txt")
+    answer = kept.ok("GET", "readfile", "/f.txt")
+    assert (answer["content"], answer["is_binary"], answer["is_eof"]) == (text, False, True)
+    for size in (1, 7, 64):
+        answer = kept.ok("GET", "readfile", "/f.txt", f"?buffer_size={size}")
+        assert answer["content"] and text.startswith(answer["content"]) and len(answer["content"].encode("gbk")) == answer["offset"]
+    upload(kept, "café".encode("latin-1"), "f.txt")
+    assert kept.ok("GET", "readfile", "/f.txt")["content"] == "café"
+
+
 @pytest.mark.parametrize("query",
                          ["offset=-1", "offset=x", "offset=1.5", "offset=", "buffer_size=-1", "buffer_size=x", "offset=99999999999999999999999"])
 def test_a_place_that_is_none(kept, query):
