@@ -89,7 +89,7 @@ static void refused(struct port *p, const struct err *e)
 	if (e->sys == EADDRINUSE)
 		making_failed(a, OWN_PORT_TAKEN, field, "port %u of 127.0.0.1 is taken",
 			      a->port[p->which]);
-	else if (e->sys == EPERM && e->kind == ERR_INPUT)
+	else if (e->kind == ERR_USAGE)
 		making_failed(a, OWN_INVALID_FIELD, field, "'%s' is refused: %s", field, e->text);
 	else
 		making_failed(a, OWN_UNSCHEDULABLE, NULL, "the box has no port: %s", e->text);
