@@ -205,8 +205,10 @@ static int take_box(struct ipybox *s, const struct reply *r, struct err *e)
 		return err_set(e, ERR_PROTO, 0, "the server made no box with ports");
 	(void)snprintf(s->id, sizeof(s->id), "%s", id);
 	s->ttl_s = node_int(&r->doc, root, "ttl_seconds", 0);
-	each = s->ttl_s / 3 < ALIVE_MAX_S ? s->ttl_s / 3 : ALIVE_MAX_S;
-	s->alive_each_us = (uint64_t)(each > 0 ? each : 1) * US_PER_S;
+	each = s->ttl_s / 3;
+	if (each > ALIVE_MAX_S)
+		each = ALIVE_MAX_S;
+	s->alive_each_us = each > 0 ? (uint64_t)each * US_PER_S : US_PER_S;
 	return 0;
 }
 

@@ -19,8 +19,9 @@ static size_t walk(char *out, size_t n, const char *text)
 		size_t len = strcspn(text, "/");
 
 		if (len == 2 && memcmp(text, "..", 2) == 0) {
-			while (n > 0 && out[--n] != '/')
-				;
+			while (n > 0 && out[n - 1] != '/')
+				n--;
+			n -= n > 0;
 		} else if (len > 0 && !(len == 1 && *text == '.')) {
 			out[n++] = '/';
 			(void)memcpy(out + n, text, len);

@@ -68,7 +68,7 @@ int port_open(struct keeper *k, struct box *b, enum box_port which, uint16_t por
 {
 	if (b->port_fd[which] >= 0)
 		return 0;
-	if (which >= PORTS_OUTSIDE)
+	if (which >= PORT_INSIDE_EXECUTOR)
 		return err_set(e, ERR_INPUT, 0, "this box was made without ports");
 	if (check(k, port, e) < 0 || listen_on(port, &b->port[which], &b->port_fd[which], e) < 0)
 		return -1;
