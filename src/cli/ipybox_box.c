@@ -206,10 +206,9 @@ static int take_box(struct ipybox *s, const struct reply *r, struct err *e)
 	(void)snprintf(s->id, sizeof(s->id), "%s", id);
 	s->ttl_s = node_int(&r->doc, root, "ttl_seconds", 0);
 	each = s->ttl_s / 3;
-	s->alive_each_us = (each < 1             ? 1
-			    : each < ALIVE_MAX_S ? (uint64_t)each
-						 : ALIVE_MAX_S) *
-			   US_PER_S;
+	if (each > ALIVE_MAX_S)
+		each = ALIVE_MAX_S;
+	s->alive_each_us = each > 0 ? (uint64_t)each * US_PER_S : US_PER_S;
 	return 0;
 }
 

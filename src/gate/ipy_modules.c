@@ -27,30 +27,35 @@ enum {
 };
 
 /* Isolated (-I): neither the working directory nor a variable of the box decides what is imported here. The box's own places are
- * searched, not loaded from. A namespace is looked through by hand: importlib would ask for its parent, which is not there. */
-static const char program[] = "import json, os, site, sys\n"
-			      "from importlib.machinery import PathFinder\n"
-			      "def look(name):\n"
-			      "  path, parts = places, name.split('.')\n"
-			      "  if name in sys.builtin_module_names: return ''\n"
-			      "  for i, part in enumerate(parts):\n"
-			      "    if not part or '/' in part: return None\n"
-			      "    spec = PathFinder.find_spec('.'.join(parts[:i + 1]), path)\n"
-			      "    if spec is None: return None\n"
-			      "    inside = spec.submodule_search_locations\n"
-			      "    if inside is None and i + 1 < len(parts): return None\n"
-			      "    if inside is not None and spec.loader is not None and "
-			      "spec.origin: path = list(inside)\n"
-			      "    else: path = [os.path.join(p, part) for p in path]\n"
-			      "  try: return spec.loader.get_source(name) or ''\n"
-			      "  except Exception: return ''\n"
-			      "places = [os.getcwd(), *sys.path, site.getusersitepackages()]\n"
-			      "texts = []\n"
-			      "for i, name in enumerate(sys.argv[1:]):\n"
-			      "  text = look(name)\n"
-			      "  if text is None: print(i); sys.exit(3)\n"
-			      "  texts.append(text)\n"
-			      "json.dump(texts, sys.stdout)\n";
+ * searched, not loaded from. PathFinder would do the same for one name; within a namespace it asks for the parent, which nobody
+ * has imported. */
+static const char program[] =
+	"import json, os, site, sys\n"
+	"from pkgutil import get_importer\n"
+	"def find(name, path):\n"
+	"  inside = []\n"
+	"  for place in path:\n"
+	"    finder = get_importer(place)\n"
+	"    spec = finder.find_spec(name) if finder else None\n"
+	"    if spec and spec.loader: return spec, spec.submodule_search_locations\n"
+	"    if spec: inside += spec.submodule_search_locations\n"
+	"  return None, inside\n"
+	"def look(name):\n"
+	"  path, parts = places, name.split('.')\n"
+	"  if name in sys.builtin_module_names: return ''\n"
+	"  for i, part in enumerate(parts):\n"
+	"    if not part or '/' in part or path is None: return None\n"
+	"    spec, path = find('.'.join(parts[:i + 1]), path)\n"
+	"    if not spec and not path: return None\n"
+	"  try: return spec.loader.get_source(name) or ''\n"
+	"  except Exception: return ''\n"
+	"places = [os.getcwd(), *sys.path, site.getusersitepackages()]\n"
+	"texts = []\n"
+	"for i, name in enumerate(sys.argv[1:]):\n"
+	"  text = look(name)\n"
+	"  if text is None: print(i); sys.exit(3)\n"
+	"  texts.append(text)\n"
+	"json.dump(texts, sys.stdout)\n";
 
 /* --- a look under way ------------------------------------------------------------------------------- */
 

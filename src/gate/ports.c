@@ -89,7 +89,7 @@ static void refused(struct port *p, const struct err *e)
 	if (e->sys == EADDRINUSE)
 		making_failed(a, OWN_PORT_TAKEN, field, "port %u of 127.0.0.1 is taken",
 			      a->port[p->which]);
-	else if (e->sys == EPERM && e->kind == ERR_INPUT)
+	else if (e->kind == ERR_USAGE)
 		making_failed(a, OWN_INVALID_FIELD, field, "'%s' is refused: %s", field, e->text);
 	else
 		making_failed(a, OWN_UNSCHEDULABLE, NULL, "the box has no port: %s", e->text);
@@ -112,7 +112,7 @@ static int take(struct port *p, struct chan_msg *m, const struct err *e, struct 
 		return err_set(ret, ERR_PROTO, 0, "the keeper opened nothing");
 	}
 	p->l.fd = m->fds[0];
-	if (p->which < PORTS_OUTSIDE)
+	if (p->which < PORT_INSIDE_EXECUTOR)
 		p->a->port[p->which] = number;
 	return 0;
 }
@@ -148,7 +148,7 @@ static int ask(struct port *p)
 	msg_out_init(&m, body, sizeof(body));
 	msg_put_u64(&m, a->box->id);
 	msg_put_u8(&m, (uint8_t)p->which);
-	msg_put_u16(&m, p->which < PORTS_OUTSIDE ? a->port[p->which] : 0);
+	msg_put_u16(&m, p->which < PORT_INSIDE_EXECUTOR ? a->port[p->which] : 0);
 	p->asked = keeper_ask(&a->g->keeper, OP_BOX_PORT, body, m.len, on_opened, p) == 0;
 	return p->asked ? 0 : -ENOMEM;
 }

@@ -31,12 +31,12 @@ int ports_argument(struct keeper *k, const char *number, struct err *e)
 static int check(const struct keeper *k, uint16_t port, struct err *e)
 {
 	if (k->ports_allowed == PORTS_NONE)
-		return err_set(e, ERR_INPUT, EPERM, "boxes have no ports here (box_ports)");
+		return err_set(e, ERR_USAGE, 0, "boxes have no ports here (box_ports)");
 	if (k->ports_allowed == PORTS_FREE && port != 0)
-		return err_set(e, ERR_INPUT, EPERM,
+		return err_set(e, ERR_USAGE, 0,
 			       "no port of this machine can be chosen here (box_ports)");
 	if (port != 0 && port < PORT_LOWEST)
-		return err_set(e, ERR_INPUT, EPERM, "port %u is below %d", port, PORT_LOWEST);
+		return err_set(e, ERR_USAGE, 0, "port %u is below %d", port, PORT_LOWEST);
 	if (k->nports >= PORTS_MAX)
 		return err_set(e, ERR_LIMIT, 0, "boxes have %d ports already", PORTS_MAX);
 	return 0;
@@ -68,7 +68,7 @@ int port_open(struct keeper *k, struct box *b, enum box_port which, uint16_t por
 {
 	if (b->port_fd[which] >= 0)
 		return 0;
-	if (which >= PORTS_OUTSIDE)
+	if (which >= PORT_INSIDE_EXECUTOR)
 		return err_set(e, ERR_INPUT, 0, "this box was made without ports");
 	if (check(k, port, e) < 0 || listen_on(port, &b->port[which], &b->port_fd[which], e) < 0)
 		return -1;

@@ -95,6 +95,8 @@ _Static_assert((int)PORT_INSIDE_EXECUTOR == PORTS_OUTSIDE, "the machine's come f
 _Static_assert((int)BOX_PORTS_MAX == PORTS_OUTSIDE + PORTS_INSIDE, "all of them");
 
 enum {
+	PORTS_OUTSIDE = PORT_INSIDE_EXECUTOR, /* how many of them are this machine's */
+	PORTS_INSIDE = BOX_PORTS_MAX - PORT_INSIDE_EXECUTOR,
 	PORT_LOWEST = 1024,             /* that can be asked for */
 	PORT_INSIDE_EXECUTOR_AT = 8888, /* those of the box's own loopback */
 	PORT_INSIDE_RESOURCE_AT = 8900,

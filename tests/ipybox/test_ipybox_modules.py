@@ -44,7 +44,7 @@ def test_of_the_standard_library(box):
 
 def test_of_packages(box):
     status, found = sources(box, "numpy", "IPython.core.magic")
-    assert status == 200 and "NumPy" in found["numpy"] and "def register_line_magic" in found["IPython.core.magic"]
+    assert status == 200 and "NumPy" in found["numpy"] and "class Magics" in found["IPython.core.magic"]
 
 
 def test_of_the_box(box):
@@ -123,7 +123,8 @@ def test_what_is_no_file(box):
 def test_a_box_that_lies(server):
     """Whatever runs beside the program that looks: the answer is sound, or there is none."""
     with Box(server) as box:
-        box.shell("(while :; do pkill -9 -f PathFinder; done) > /dev/null 2>&1 &")
+        box.shell("nohup python3 -c \"import os, signal\nwhile True:\n  for p in os.listdir('/proc'):\n    try:\n      if p.isdigit() and b'get_importer' in "
+                  "open(f'/proc/{p}/cmdline', 'rb').read() and int(p) != os.getpid(): os.kill(int(p), signal.SIGKILL)\n    except OSError: pass\" > /dev/null 2>&1 &")
         for _ in range(5):
             status, answer = sources(box, "json")
             assert status in (200, 503), answer
@@ -138,7 +139,7 @@ def test_a_client_that_leaves(server, box):
     for _ in range(5):
         with box.resource.wire() as wire:
             wire.send(b"GET /modules?q=json HTTP/1.1\r\nHost: localhost\r\n\r\n")
-    until(lambda: not server.running("PathFinder"), "no program looks for modules any more")
+    until(lambda: not server.running("get_importer"), "no program looks for modules any more")
     assert sources(box, "json")[0] == 200
 
 

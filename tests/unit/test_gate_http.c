@@ -712,7 +712,7 @@ TEST(http_a_port_that_is_not_there)
 		{ { .kind = ERR_INPUT, .sys = EADDRINUSE, .text = "x" },
 		  409,
 		  "`code`:`port_taken`" },
-		{ { .kind = ERR_INPUT, .sys = EPERM, .text = "not here" }, 422, "not here" },
+		{ { .kind = ERR_USAGE, .text = "not here" }, 422, "not here" },
 		{ { .kind = ERR_SYS, .sys = EMFILE, .text = "none left" }, 503, "none left" },
 	};
 
