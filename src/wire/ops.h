@@ -88,12 +88,6 @@ enum box_port {
 	BOX_PORTS_MAX,
 };
 
-/* How many of them are this machine's, and the box's own; not of an enum, since both are compared with this one. */
-#define PORTS_OUTSIDE 2
-#define PORTS_INSIDE  2
-_Static_assert((int)PORT_INSIDE_EXECUTOR == PORTS_OUTSIDE, "the machine's come first");
-_Static_assert((int)BOX_PORTS_MAX == PORTS_OUTSIDE + PORTS_INSIDE, "all of them");
-
 enum {
 	PORTS_OUTSIDE = PORT_INSIDE_EXECUTOR, /* how many of them are this machine's */
 	PORTS_INSIDE = BOX_PORTS_MAX - PORT_INSIDE_EXECUTOR,
