@@ -190,7 +190,7 @@ class Ways:
     def keyed_stream(self, i):
         """A run that goes on while its client is away, thrice, and is fetched to its end."""
         body = {"code": "import time\nfor i in range(10): print(i); time.sleep(0.05)", "timeout_ms": 5000}
-        key, last = uuid.uuid4().hex, None
+        key, last, whole = uuid.uuid4().hex, None, False
         for attempt in range(40):
             headers = {"Idempotency-Key": key, **({"Last-Event-ID": last} if last else {})}
             with contextlib.suppress(*LOST):
@@ -199,10 +199,14 @@ class Ways:
                         for event in stream:
                             last = event.id or last  # "gap", for what it had and did not read, has none
                             if event.name == "result":
+                                whole = True
                                 stream.read()  # to its end: what was not taken is kept for who comes back
                                 return
                             if i % 2 and attempt < 3:
                                 break
+                    elif stream.status == 410:
+                        assert self.kills and whole, "a run that nobody has had"
+                        return  # it was taken, and then its gate died before it could say that this was all
                     else:
                         assert self.kills and stream.status in (429, 503), stream.read()
             time.sleep(0.05)
