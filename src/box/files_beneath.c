@@ -109,7 +109,7 @@ static int step(struct way *w, char name[NAME_MAX + 1], enum beneath_last last)
 
 int beneath_enter(const char *path, enum beneath_last last, char out[PATH_MAX])
 {
-	char name[NAME_MAX + 1], text[PATH_MAX];
+	char name[NAME_MAX + 1] = "", text[PATH_MAX] = "";
 	struct way w = { .dir = open(".", DIRECTORY), .rest = text };
 	int r = 0;
 

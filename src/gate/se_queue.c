@@ -350,7 +350,7 @@ static void turn(struct abox *a)
 	if (q == NULL || q->turning)
 		return;
 	q->turning = true;
-	while (a->se == q && a->state == ABOX_READY && q->running == NULL && q->first != NULL &&
+	while (a->state == ABOX_READY && q->running == NULL && q->first != NULL &&
 	       !waits_for_other(q)) {
 		struct se_exec *x = take_first(q);
 
