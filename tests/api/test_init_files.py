@@ -983,6 +983,47 @@ def test_watch_keeps_up_with_moves(box):
     assert len(moves) > 200 and all(f[3] == f[2].replace(b"a", b"b") for f in moves)
 
 
+MODEL = """
+import os, random, shutil, sys
+random.seed(int(sys.argv[1]))
+def name(): return '/'.join(random.choice('abc') for _ in range(random.randint(1, 3)))
+for _ in range(2000):
+    try:
+        what, one, two = random.randrange(8), name(), name()
+        if what < 2: os.makedirs(one, exist_ok=True)
+        elif what < 4: open(one, 'w').close()
+        elif what == 4: os.rename(one, two)
+        elif what == 5: os.unlink(one)
+        elif what == 6: os.rmdir(one)
+        elif random.randrange(4) == 0: shutil.rmtree(one)
+        else: os.makedirs(one + '/' + two, exist_ok=True); open(one + '/' + two + '/f', 'w').close()
+    except OSError:
+        pass
+"""
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_watch_is_enough_to_know_what_is_there(box, seed):
+    """Whoever does as it says has the tree in the end."""
+    python(box, MODEL.replace("sys.argv[1]", "99").replace("2000", "50"))
+    w = Watch(box)
+    tree = set(listed(box, recursive=True))
+    job = program(box, "/usr/bin/python3", "-c", MODEL, str(seed))
+    box.until_exit(job)
+    sh(box, "mkdir end")
+    while (found := w.take())[2] != b"end":
+        what, _, path, to = found
+        assert what != "overflow"
+        below = {p for p in tree if p == path or p.startswith(path + b"/")}
+        if what in ("delete", "move"):
+            tree -= below
+        if what == "create":
+            tree.add(path)
+        if what == "move":
+            tree |= {to} | {to + p[len(path):] for p in below}
+    assert tree == set(listed(box, recursive=True)) - {b"end"}
+
+
 def test_watch_of_directories_that_change_all_the_time(box):
     job = churn(box, 5)
     w = Watch(box)
