@@ -342,25 +342,18 @@ static struct se_exec *take_first(struct se_queue *q)
 	return x;
 }
 
-/* Whose turn it is; NULL: nobody's. */
-static struct se_exec *whose_turn(const struct abox *a, struct se_queue *q)
-{
-	if (a->se != q || a->state != ABOX_READY || q->running != NULL || q->first == NULL ||
-	    waits_for_other(q))
-		return NULL;
-	return take_first(q);
-}
-
-/* What is begun may end at once, and end anything with its answer: so everything is looked at anew. */
+/* Whose turn it is. What is begun may end at once, and end anything with its answer: so everything is looked at anew. */
 static void turn(struct abox *a)
 {
 	struct se_queue *q = a->se;
-	struct se_exec *x;
 
 	if (q == NULL || q->turning)
 		return;
 	q->turning = true;
-	while ((x = whose_turn(a, q)) != NULL) {
+	while (a->state == ABOX_READY && q->running == NULL && q->first != NULL &&
+	       !waits_for_other(q)) {
+		struct se_exec *x = take_first(q);
+
 		q->running = x;
 		if (x->steps->before != NULL)
 			x->steps->before(x);
