@@ -9,7 +9,7 @@
  */
 #include "archive/stage.h"
 
-#include "archive/walk.h"
+#include "archive/reach.h"
 
 #include "base/io.h"
 #include "base/own.h"
@@ -63,15 +63,20 @@ static struct timespec time_of(const struct note *n)
 	return (struct timespec){ .tv_sec = n->seconds, .tv_nsec = n->nanoseconds };
 }
 
-static int open_noted(const struct stage *s, const char *path)
+static int open_noted(struct stage *s, const struct note *n, const char *path)
 {
-	return beneath_open(s->dir, path, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+	int dir = reach_dir(&s->reach, path, n->path_len), fd;
+
+	if (dir < 0)
+		return dir;
+	fd = openat(dir, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	return fd < 0 ? -errno : fd;
 }
 
-static int dress_one(const struct stage *s, const struct note *n, const char *path)
+static int dress_one(struct stage *s, const struct note *n, const char *path)
 {
 	struct timespec times[2] = { { .tv_nsec = UTIME_OMIT }, time_of(n) };
-	own_fd dir = open_noted(s, path);
+	own_fd dir = open_noted(s, n, path);
 
 	if (dir < 0)
 		return dir;
@@ -79,9 +84,9 @@ static int dress_one(const struct stage *s, const struct note *n, const char *pa
 }
 
 /* Of several for one directory only the one that counted before. */
-static void restrict_one(const struct stage *s, const struct note *n, const char *path)
+static void restrict_one(struct stage *s, const struct note *n, const char *path)
 {
-	own_fd dir = open_noted(s, path);
+	own_fd dir = open_noted(s, n, path);
 	struct stat st;
 
 	if (dir >= 0 && fstat(dir, &st) == 0 && (st.st_mode & 0777) == (n->mode | 0700) &&
@@ -96,6 +101,7 @@ int stage_dress(struct stage *s)
 	off_t at = 0, end = lseek(s->notes, 0, SEEK_END);
 	int r = end < 0 ? -errno : 0;
 
+	s->reach.make = false;
 	while (r == 0 && at < end) {
 		r = read_note(s, at, &n, path);
 		if (r == 0)

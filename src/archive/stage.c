@@ -117,16 +117,19 @@ static void remove_stage(int target, const char *name, int dir)
 /* The process that a name is of, 0 for a name that is not of this kind: ".glovebox-unpack-12", or "…-12-3". */
 static pid_t pid_of(const char *name)
 {
+	static const char decimal[] = "0123456789";
 	char digits[16];
 	uint64_t pid;
-	size_t n;
+	size_t n, more;
 
 	if (!is_staging_name(name))
 		return 0;
 	name += sizeof(STAGING_PREFIX) - 1;
-	n = strspn(name, "0123456789");
-	if (n == 0 || n >= sizeof(digits) || (name[n] != '\0' && name[n] != '-') ||
-	    (name[n] == '-' && name[n + 1 + strspn(name + n + 1, "0123456789")] != '\0'))
+	n = strspn(name, decimal);
+	if (n == 0 || n >= sizeof(digits) || (name[n] != '\0' && name[n] != '-'))
+		return 0;
+	more = name[n] == '-' ? strspn(name + n + 1, decimal) : 0;
+	if (name[n] == '-' && (more == 0 || name[n + 1 + more] != '\0'))
 		return 0;
 	(void)memcpy(digits, name, n);
 	digits[n] = '\0';
@@ -148,11 +151,10 @@ static int take_stale(int target, const char *name)
 static void remove_stale(const struct stage *s)
 {
 	static struct walk w;
-	int event;
 
 	if (walk_begin(&w, s->target, false) < 0)
 		return;
-	while ((event = walk_next(&w)) == WALK_NAME) {
+	while (walk_next(&w) == WALK_NAME) {
 		own_fd dir = take_stale(s->target, w.name);
 
 		if (dir >= 0)
@@ -198,12 +200,14 @@ int stage_begin(struct stage *s, const char *path, struct fault *f)
 	char text[SHOWN_MAX];
 	int r;
 
-	*s = (struct stage){ .path = path, .target = -1, .dir = -1, .notes = -1, .parent = -1 };
+	*s = (struct stage){ .path = path, .target = -1, .dir = -1, .notes = -1 };
+	reach_init(&s->reach, -1, true);
 	r = open_target(s);
 	if (r == 0) {
 		remove_stale(s);
 		r = make_stage(s);
 	}
+	s->reach.root = s->dir;
 	if (r == 0)
 		r = open_notes(s);
 	if (r == 0)
@@ -214,7 +218,7 @@ int stage_begin(struct stage *s, const char *path, struct fault *f)
 
 void stage_end(struct stage *s, bool done)
 {
-	fd_close(&s->parent);
+	reach_done(&s->reach);
 	fd_close(&s->notes);
 	if (s->dir >= 0)
 		remove_stage(s->target, s->name, s->dir);
@@ -226,41 +230,10 @@ void stage_end(struct stage *s, bool done)
 
 /* --- below it ------------------------------------------------------------------------------------- */
 
-static int open_parent(const struct stage *s, const char *path)
-{
-	own_fd dir = openat(s->dir, ".", DIR_PATH);
-
-	while (dir >= 0 && *path != '\0') {
-		size_t n = strcspn(path, "/");
-		char name[NAME_MAX + 1];
-		int next;
-
-		(void)memcpy(name, path, n); /* name_take() has looked at it */
-		name[n] = '\0';
-		path += n + (path[n] == '/');
-		next = openat(dir, name, DIR_PATH | O_NOFOLLOW);
-		if (next < 0 && errno == ENOENT && mkdirat(dir, name, 0755) == 0)
-			next = openat(dir, name, DIR_PATH | O_NOFOLLOW);
-		fd_close(&dir);
-		dir = next;
-	}
-	return dir < 0 ? -errno : fd_take(&dir);
-}
-
 int stage_parent(struct stage *s, const char *path, const char **ret_name)
 {
 	const char *slash = strrchr(path, '/');
-	size_t n = slash != NULL ? (size_t)(slash - path) : 0;
-	int fd;
 
 	*ret_name = slash != NULL ? slash + 1 : path;
-	if (s->parent >= 0 && strncmp(s->parent_path, path, n) == 0 && s->parent_path[n] == '\0')
-		return s->parent;
-	fd_close(&s->parent);
-	(void)memcpy(s->parent_path, path, n);
-	s->parent_path[n] = '\0';
-	fd = open_parent(s, s->parent_path);
-	if (fd >= 0)
-		s->parent = fd;
-	return fd;
+	return reach_dir(&s->reach, path, slash != NULL ? (size_t)(slash - path) : 0);
 }

@@ -11,6 +11,7 @@
 #pragma once
 
 #include "archive/archive.h"
+#include "archive/reach.h"
 
 #include <sys/stat.h>
 #include <sys/types.h>
@@ -22,8 +23,7 @@ struct stage {
 	int dir;           /* the staging directory */
 	char name[64];
 	int notes; /* modes and times of directories, see stage_note() */
-	int parent;
-	char parent_path[PATH_MAX]; /* which directory `parent` is */
+	struct reach reach;
 };
 
 /* Open the target, make it and its parents where they are missing, and a staging directory in it. 0 or -1; then

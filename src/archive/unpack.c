@@ -11,11 +11,11 @@
  */
 #include "archive/archive.h"
 
+#include "archive/copy.h"
 #include "archive/names.h"
 #include "archive/place.h"
 #include "archive/source.h"
 #include "archive/stage.h"
-#include "archive/walk.h"
 
 #include "base/io.h"
 #include "base/own.h"
@@ -135,6 +135,14 @@ static int write_data(struct unpacker *u, int fd, uint64_t size)
 	return end < size && ftruncate(fd, (off_t)size) < 0 ? fail_sys(u, errno) : 0;
 }
 
+static int count_bytes(struct unpacker *u, uint64_t size)
+{
+	if (u->max_bytes != 0 && size > u->max_bytes - u->bytes)
+		return refuse(u, "is one too many: the archive is larger than it may be");
+	u->bytes += size;
+	return 0;
+}
+
 static int take_file(struct unpacker *u)
 {
 	const struct timespec times[2] = { { .tv_nsec = UTIME_OMIT }, mtime_of(u->entry) };
@@ -143,9 +151,8 @@ static int take_file(struct unpacker *u)
 
 	if (size < 0 || (!u->source.guard.sparse && (uint64_t)size != u->source.guard.size))
 		return refuse(u, "has two sizes");
-	if (u->max_bytes != 0 && (uint64_t)size > u->max_bytes - u->bytes)
-		return refuse(u, "is one too many: the archive is larger than it may be");
-	u->bytes += (uint64_t)size;
+	if (count_bytes(u, (uint64_t)size) < 0)
+		return -1;
 	fd = openat(u->parent, u->last, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
 	if (fd < 0 && errno == EEXIST) {
 		if (make_room(u, S_IFREG) < 0)
@@ -184,7 +191,9 @@ static int take_symlink(struct unpacker *u)
 	const struct timespec times[2] = { { .tv_nsec = UTIME_OMIT }, mtime_of(u->entry) };
 	const char *target = archive_entry_symlink(u->entry), *why;
 
-	if (link_check(u->path, target != NULL ? target : "", &why) < 0)
+	if (target == NULL)
+		return refuse(u, "leads nowhere");
+	if (link_check(u->path, target, &why) < 0)
 		return refuse(u, why);
 	if (symlinkat(target, u->parent, u->last) < 0) {
 		if (errno != EEXIST)
@@ -198,13 +207,24 @@ static int take_symlink(struct unpacker *u)
 									     : 0;
 }
 
+/* Where a file can have a second name in its own directory only. */
+static int copy_instead(struct unpacker *u, int dir, const char *name, const struct stat *st)
+{
+	int r;
+
+	if (count_bytes(u, (uint64_t)st->st_size) < 0)
+		return -1;
+	r = copy_one(dir, name, st, u->parent, u->last);
+	return r < 0 ? fail_sys(u, -r) : 0;
+}
+
 /* To a file that came before, and to nothing else. */
 static int take_hard_link(struct unpacker *u, const char *target)
 {
 	char path[PATH_MAX], directory[PATH_MAX];
 	own_fd dir = -1;
 	const char *why, *last;
-	struct stat st;
+	struct stat st, there;
 	char *slash;
 
 	if (name_take(target, path, &why) < 0 || path[0] == '\0')
@@ -218,13 +238,12 @@ static int take_hard_link(struct unpacker *u, const char *target)
 	dir = beneath_open(u->stage.dir, directory, O_PATH | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
 	if (dir < 0 || fstatat(dir, last, &st, AT_SYMLINK_NOFOLLOW) < 0 || !S_ISREG(st.st_mode))
 		return refuse(u, "is a link to what is no file of the archive");
+	if (fstatat(u->parent, u->last, &there, AT_SYMLINK_NOFOLLOW) == 0 &&
+	    make_room(u, S_IFREG) < 0)
+		return -1;
 	if (linkat(dir, last, u->parent, u->last, 0) == 0)
 		return 0;
-	if (errno != EEXIST)
-		return fail_sys(u, errno);
-	if (make_room(u, S_IFREG) < 0)
-		return -1;
-	return linkat(dir, last, u->parent, u->last, 0) < 0 ? fail_sys(u, errno) : 0;
+	return errno == EXDEV ? copy_instead(u, dir, last, &st) : fail_sys(u, errno);
 }
 
 static int take_member(struct unpacker *u)
@@ -391,6 +410,17 @@ static int unpack_here(struct unpacker *u)
 	return place_move(u->stage.dir, u->stage.target, u->fault);
 }
 
+/* libarchive has a way out of its own, when it has no memory. */
+static struct unpacker *running;
+
+static void leave(void)
+{
+	if (running != NULL) {
+		stage_end(&running->stage, false);
+		_exit(EBADMSG);
+	}
+}
+
 int unpack(char *const args[], struct fault *f)
 {
 	static struct unpacker u;
@@ -407,7 +437,9 @@ int unpack(char *const args[], struct fault *f)
 	if (stage_begin(&u.stage, args[0], f) < 0)
 		return -1;
 	source_init(&u.source, STDIN_FILENO, u.stop_fd);
-	r = unpack_here(&u);
+	running = &u;
+	r = atexit(leave) != 0 ? fault_set(f, ENOMEM, "no memory") : unpack_here(&u);
+	running = NULL;
 	source_done(&u.source);
 	if (r == 0)
 		r = answer(&u, args[0]);

@@ -11,31 +11,6 @@
 
 enum { LIST = O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC };
 
-int beneath_open(int root, const char *path, int flags)
-{
-	own_fd dir = openat(root, ".", path[0] == '\0' ? flags : O_PATH | O_DIRECTORY | O_CLOEXEC);
-
-	while (dir >= 0 && *path != '\0') {
-		size_t n = strcspn(path, "/");
-		char name[NAME_MAX + 1];
-		int next;
-
-		if (n == 0 || n > NAME_MAX)
-			return n == 0 ? -EINVAL : -ENAMETOOLONG;
-		(void)memcpy(name, path, n);
-		name[n] = '\0';
-		if (strcmp(name, ".") == 0 || strcmp(name, "..") == 0)
-			return -EINVAL;
-		path += n + (path[n] == '/');
-		next = openat(dir, name,
-			      *path == '\0' ? flags
-					    : O_PATH | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
-		fd_close(&dir);
-		dir = next;
-	}
-	return dir < 0 ? -errno : fd_take(&dir);
-}
-
 int walk_begin(struct walk *w, int root, bool drain)
 {
 	w->root = root;
@@ -62,6 +37,7 @@ bool walk_path(const struct walk *w, char out[PATH_MAX])
 int walk_enter(struct walk *w)
 {
 	size_t n = strlen(w->name), slash = w->len > 0;
+	struct dir_id id = dir_id(w->dir);
 	int fd;
 
 	if (w->depth == WALK_DEPTH || w->len + slash + n >= sizeof(w->path))
@@ -75,7 +51,8 @@ int walk_enter(struct walk *w)
 		w->path[w->len++] = '/';
 	(void)memcpy(w->path + w->len, w->name, n + 1);
 	w->len += n;
-	w->level[w->depth++] = w->drain ? 0 : w->next;
+	w->level[w->depth].next = w->drain ? 0 : w->next;
+	w->level[w->depth++].id = id;
 	w->at = w->n = 0;
 	return 0;
 }
@@ -83,7 +60,8 @@ int walk_enter(struct walk *w)
 /* Up, to where a directory is still there. */
 static int leave(struct walk *w)
 {
-	fd_close(&w->dir);
+	own_fd below = fd_take(&w->dir);
+
 	while (w->depth > 0) {
 		const char *slash = memrchr(w->path, '/', w->len);
 		size_t cut = slash != NULL ? (size_t)(slash - w->path) : 0;
@@ -93,10 +71,11 @@ static int leave(struct walk *w)
 		w->len = cut;
 		w->at = w->n = 0;
 		w->depth--;
-		w->dir = beneath_open(w->root, w->path, LIST);
-		if (w->dir >= 0 && lseek(w->dir, w->level[w->depth], SEEK_SET) >= 0)
+		w->dir = beneath_up(below, w->level[w->depth].id, w->root, w->path, LIST);
+		if (w->dir >= 0 && lseek(w->dir, w->level[w->depth].next, SEEK_SET) >= 0)
 			return WALK_LEFT;
-		fd_close(&w->dir);
+		fd_close(&below);
+		below = fd_take(&w->dir);
 	}
 	return WALK_END;
 }

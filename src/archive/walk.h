@@ -7,6 +7,8 @@
  */
 #pragma once
 
+#include "archive/reach.h"
+
 #include <limits.h>
 #include <stdalign.h>
 #include <stdbool.h>
@@ -32,7 +34,11 @@ struct walk {
 	char name[NAME_MAX + 1];
 	bool drain; /* names go away when they were seen: begin anew where something was left */
 	unsigned int depth;
-	off_t next, level[WALK_DEPTH];
+	off_t next;
+	struct {
+		off_t next;
+		struct dir_id id;
+	} level[WALK_DEPTH];
 	size_t at, n;
 	alignas(8) char buf[WALK_BUF];
 };
@@ -46,6 +52,3 @@ int walk_enter(struct walk *w);
 void walk_end(struct walk *w);
 /* The path of `name` below root. False: it would be too long. */
 bool walk_path(const struct walk *w, char out[PATH_MAX]);
-
-/* The directory `path` below root, "" being root itself, opened with flags. A descriptor or -errno. */
-int beneath_open(int root, const char *path, int flags);

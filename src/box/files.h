@@ -77,6 +77,8 @@ struct new_file {
 
 int copy_bytes(int from, int to);
 int new_file_open(struct new_file *n, const struct place *at);
+/* The same where a file system has none without a name. */
+int new_file_open_named(struct new_file *n, const struct place *at);
 /* Give it its name. EEXIST: somebody has that, and is not to be replaced. */
 int new_file_publish(struct new_file *n, bool replace, bool *ret_new);
 /* Forget it, unless it was published. */

@@ -105,7 +105,7 @@ static int move_content(const struct place *from, const struct place *to, bool o
 
 int file_move(const struct file_job *f)
 {
-	struct place from, to;
+	struct place from = { .dir = -1 }, to = { .dir = -1 };
 	bool overwrite, is_new;
 	int r = bool_of(f->words[1], &overwrite);
 
@@ -119,8 +119,9 @@ int file_move(const struct file_job *f)
 		r = place_open(&to, f->words[0], /* make= */ true);
 	if (r == 0 && place_is_top(&to))
 		r = EEXIST;
-	if (r == 0)
-		r = move_name(&from, &to, overwrite, &is_new);
+	if (r != 0)
+		return r;
+	r = move_name(&from, &to, overwrite, &is_new);
 	if (r == EXDEV)
 		r = move_content(&from, &to, overwrite, &is_new);
 	return r != 0 ? r : entry_say(&to, is_new);

@@ -46,12 +46,19 @@ static void on_term(int sig)
 	_exit(128 + sig);
 }
 
-static int open_named(struct new_file *n)
+static void begin(struct new_file *n, const struct place *at)
 {
+	*n = (struct new_file){ .fd = -1, .at = at };
+	(void)snprintf(n->temp, sizeof(n->temp), FILEOP_HIDDEN_PUT "%d", (int)getpid());
+}
+
+int new_file_open_named(struct new_file *n, const struct place *at)
+{
+	begin(n, at);
 	to_remove = n;
 	(void)signal(SIGTERM, on_term);
 	n->named = true;
-	(void)unlinkat(n->at->dir, n->temp, 0);
+	(void)unlinkat(at->dir, n->temp, 0);
 	n->fd = openat(n->at->dir, n->temp, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC,
 		       0600);
 	return n->fd < 0 ? errno : 0;
@@ -59,12 +66,13 @@ static int open_named(struct new_file *n)
 
 int new_file_open(struct new_file *n, const struct place *at)
 {
-	*n = (struct new_file){ .fd = -1, .at = at };
-	(void)snprintf(n->temp, sizeof(n->temp), FILEOP_HIDDEN_PUT "%d", (int)getpid());
+	begin(n, at);
 	n->fd = openat(at->dir, ".", O_WRONLY | O_TMPFILE | O_CLOEXEC, 0600);
 	if (n->fd >= 0)
 		return 0;
-	return errno == EOPNOTSUPP || errno == EISDIR || errno == EINVAL ? open_named(n) : errno;
+	return errno == EOPNOTSUPP || errno == EISDIR || errno == EINVAL
+		       ? new_file_open_named(n, at)
+		       : errno;
 }
 
 static int link_as(const struct new_file *n, const char *name)

@@ -360,11 +360,18 @@ static void on_here(struct watcher *w, const struct event *e)
 		new_directory(w, e->wd, e->name);
 }
 
+/* A directory that is still watched has moved away, or is a younger one of the same name: then its own event is to come, and what is in
+ * it has to be told again behind this. */
 static void on_gone(struct watcher *w, const struct event *e)
 {
+	bool directory = (e->mask & IN_ISDIR) != 0;
+	const struct watched_dir *d = directory ? dirs_child(&w->dirs, e->wd, e->name) : NULL;
+
+	if (d != NULL)
+		dirs_drop(&w->dirs, d->wd, w->fd);
 	(void)told_take(w, e->wd, e->name);
 	if (!name_is_hidden(e->name))
-		tell(w, WATCHED_DELETE, (e->mask & IN_ISDIR) != 0, e->wd, e->name);
+		tell(w, WATCHED_DELETE, directory, e->wd, e->name);
 }
 
 /* A hidden name that becomes another one: a file has been replaced by a `write`. */
@@ -377,14 +384,11 @@ static void on_replaced(struct watcher *w, const struct event *to)
 static void on_moved(struct watcher *w, const struct event *from)
 {
 	bool directory = (from->mask & IN_ISDIR) != 0;
-	struct watched_dir *d = directory ? dirs_child(&w->dirs, from->wd, from->name) : NULL;
-	int moved = d != NULL ? d->wd : 0;
+	const struct watched_dir *d;
 	struct event to;
 
 	if (!second_half(w, from->cookie, &to) || name_is_hidden(to.name)) {
 		on_gone(w, from);
-		if (moved != 0)
-			dirs_drop(&w->dirs, moved, w->fd);
 		return;
 	}
 	if (name_is_hidden(from->name)) {
@@ -393,7 +397,8 @@ static void on_moved(struct watcher *w, const struct event *from)
 	}
 	(void)told_take(w, from->wd, from->name);
 	tell_move(w, directory, from, &to);
-	if (moved != 0 && dirs_put(&w->dirs, moved, to.wd, to.name) < 0)
+	d = directory ? dirs_child(&w->dirs, from->wd, from->name) : NULL;
+	if (d != NULL && dirs_put(&w->dirs, d->wd, to.wd, to.name) < 0)
 		w->trouble = ENOSPC;
 	if (directory)
 		new_directory(w, to.wd, to.name);

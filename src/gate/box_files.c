@@ -12,23 +12,12 @@
 
 /* --- answers -------------------------------------------------------------------------------------- */
 
-static bool is_utf8(const char *text)
-{
-	const unsigned char *p = (const unsigned char *)text;
-	size_t left = strlen(text), n = 1;
-	uint32_t c;
-
-	for (; left > 0 && n > 0; p += n, left -= n)
-		n = utf8_next(p, left, &c);
-	return left == 0;
-}
-
 void own_put_path(struct json *j, const char *key, const char *path)
 {
 	char name[32], text[BASE64_TEXT_LEN(PATH_MAX)];
 
 	json_str(j, key, path);
-	if (is_utf8(path))
+	if (utf8_is_valid(path))
 		return;
 	(void)snprintf(name, sizeof(name), "%s_base64", key);
 	json_bytes(j, name, text, base64_encode((const uint8_t *)path, strlen(path), text));

@@ -10,15 +10,12 @@ enum { DIGITS_MAX = 18 }; /* that surely fit; what has more lies behind every fi
 /* Digits at the front of *s; false: there are none. */
 static bool take_number(struct http_slice *s, uint64_t *ret)
 {
-	size_t n = 0, zeros = 0;
+	size_t n = 0, digits = 0; /* zeros before them do not count */
 	uint64_t v = 0;
 
 	while (n < s->n && s->p[n] >= '0' && s->p[n] <= '9') {
-		zeros += v == 0 && s->p[n] == '0';
-		if (n - zeros < DIGITS_MAX)
-			v = v * 10 + (uint64_t)(s->p[n] - '0');
-		else
-			v = INT64_MAX;
+		if (v > 0 || s->p[n] != '0')
+			v = digits++ < DIGITS_MAX ? v * 10 + (uint64_t)(s->p[n] - '0') : INT64_MAX;
 		n++;
 	}
 	s->p += n;

@@ -9,23 +9,6 @@
 #include <errno.h>
 #include <string.h>
 
-static bool is_utf8(const char *s)
-{
-	const unsigned char *at = (const unsigned char *)s;
-	size_t left = strlen(s);
-	uint32_t c;
-
-	while (left > 0) {
-		size_t n = utf8_next(at, left, &c);
-
-		if (n == 0)
-			return false;
-		at += n;
-		left -= n;
-	}
-	return true;
-}
-
 static int decode(const uint8_t *p, size_t n, struct listing_entry *e)
 {
 	struct msg_in m;
@@ -46,7 +29,7 @@ static int decode(const uint8_t *p, size_t n, struct listing_entry *e)
 		return -EPROTO;
 	if (strcmp(e->path, ".") != 0 && !path_is_below(e->path))
 		return -EPROTO;
-	if (!is_utf8(e->path))
+	if (!utf8_is_valid(e->path))
 		e->flags |= LISTING_RAW;
 	return 0;
 }

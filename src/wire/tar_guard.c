@@ -30,6 +30,7 @@ enum {
 	SEEN_LINK = 1u << 3,
 	SEEN_SIZE = 1u << 4,
 	SEEN_MAP = 1u << 5,
+	SEEN_COUNT = 1u << 6, /* the map is in front of the contents */
 };
 
 /* More than any disk has, and far from where sums of sizes overflow. */
@@ -89,6 +90,7 @@ size_t tar_guard_wants(const struct tar_guard *g)
 	switch (g->state) {
 	case TAR_GUARD_HEAD:
 	case TAR_GUARD_MAP:
+	case TAR_GUARD_COUNT:
 		return TAR_GUARD_BLOCK;
 	case TAR_GUARD_EXTRA:
 		return g->extra;
@@ -216,6 +218,8 @@ static int take_key(struct tar_guard *g, const char *key, size_t n, const char *
 		return refuse(g, why, "a name or size that is given twice");
 	if (value_len == 0)
 		return refuse(g, why, "an empty name or size");
+	if (is_key(key, n, "GNU.sparse.major") && value[0] != '0')
+		means |= SEEN_COUNT;
 	g->seen |= means;
 	return means == SEEN_SIZE ? take_pax_size(g, value, value_len, why) : 0;
 }
@@ -338,9 +342,11 @@ static int begin_member(struct tar_guard *g, const uint8_t *block, enum kind kin
 	g->sparse = kind == SPARSE || (g->seen & SEEN_MAP) != 0;
 	g->size = size;
 	g->left = in_blocks(size);
+	g->state = g->left == 0                  ? TAR_GUARD_HEAD
+		   : (g->seen & SEEN_COUNT) != 0 ? TAR_GUARD_COUNT
+						 : TAR_GUARD_DATA;
 	g->seen = 0;
 	g->chain = 0;
-	g->state = g->left > 0 ? TAR_GUARD_DATA : TAR_GUARD_HEAD;
 	if (kind == SPARSE && block[MAP_GOES_ON] != '\0')
 		g->state = TAR_GUARD_MAP;
 	else
@@ -382,6 +388,20 @@ static int take_map(struct tar_guard *g, const uint8_t *block, const char **why)
 	return chain(g, TAR_GUARD_BLOCK, why);
 }
 
+/* "3\n", and so many times two numbers: whoever reads it keeps them. */
+static int take_count(struct tar_guard *g, const uint8_t *p, const char **why)
+{
+	size_t n = 0, i = 0;
+
+	for (; i < 6 && p[i] >= '0' && p[i] <= '9'; i++)
+		n = n * 10 + (size_t)(p[i] - '0');
+	if (i == 0 || p[i] != '\n' || n > TAR_GUARD_PARTS)
+		return refuse(g, why, "a sparse file of too many parts");
+	g->left -= TAR_GUARD_BLOCK;
+	g->state = g->left > 0 ? TAR_GUARD_DATA : TAR_GUARD_HEAD;
+	return 0;
+}
+
 /* --- the archive ---------------------------------------------------------------------------------- */
 
 ptrdiff_t tar_guard_take(struct tar_guard *g, const uint8_t *p, size_t n, const char **why)
@@ -398,6 +418,9 @@ ptrdiff_t tar_guard_take(struct tar_guard *g, const uint8_t *p, size_t n, const 
 		break;
 	case TAR_GUARD_MAP:
 		r = take_map(g, p, why);
+		break;
+	case TAR_GUARD_COUNT:
+		r = take_count(g, p, why);
 		break;
 	case TAR_GUARD_DATA:
 		piece = n < g->left ? n : (size_t)g->left;

@@ -24,7 +24,8 @@ enum {
 	TAR_GUARD_HEADER = 64 * 1024,        /* bytes of one header in front of a member */
 	TAR_GUARD_CHAIN = 16,                /* such headers of one member */
 	TAR_GUARD_CHAIN_BYTES = 1024 * 1024, /* of all of them, and of its map */
-	TAR_GUARD_TAIL = 16 * 1024 * 1024,   /* zeros behind the end */
+	TAR_GUARD_PARTS = 32768, /* of a sparse file whose map is in front of its contents */
+	TAR_GUARD_TAIL = 16 * 1024 * 1024, /* zeros behind the end */
 	TAR_GUARD_WANTS_MAX = TAR_GUARD_HEADER,
 };
 
@@ -32,6 +33,7 @@ enum tar_guard_state {
 	TAR_GUARD_HEAD,  /* a header comes, or the end */
 	TAR_GUARD_EXTRA, /* what a header in front of a member says */
 	TAR_GUARD_MAP,   /* the rest of a map of a sparse file */
+	TAR_GUARD_COUNT, /* contents, which begin with a map of a sparse file */
 	TAR_GUARD_DATA,  /* contents, and what fills up their last block */
 	TAR_GUARD_END,   /* zeros */
 	TAR_GUARD_REFUSED,

@@ -66,6 +66,19 @@ def test_pack(box, top, shape, kind):
     assert (modes["a.txt"], modes["d/e/run.sh"], modes["empty"]) == (0o640, 0o755, 0o700) and times["a.txt"] == 1600000000
 
 
+def test_how_it_is_sent(box, top):
+    """To a client of 1.1 in chunks, and the connection goes on; to one of 1.0 until the connection ends."""
+    box.python(ONE_OF_EACH % top)
+    target = f"{box.path}/archive?path={top}&format=tar"
+    with box.server.wire() as wire:
+        wire.send(head(box, "GET", target) * 2 + head(box, "HEAD", target) + head(box, "GET", box.file(f"{top}/a.txt")))
+        assert contents(wire.response().body) == EACH == contents(wire.response().body)
+        assert wire.response(has_body=False).status == 200 and wire.response().body == b"hello"
+    said = box.server.raw(head(box, "GET", target).replace(b"HTTP/1.1", b"HTTP/1.0"))
+    answer_head, _, body = said.partition(b"\r\n\r\n")
+    assert b"chunked" not in answer_head and contents(body) == EACH
+
+
 def test_what_is_packed(box, top):
     """Files, directories and links; what has no content is left out, or is told as what it is, and is never read."""
     box.python(f"""

@@ -17,8 +17,8 @@ import urllib.parse
 
 import pytest
 
-from files import BYTES, ETAG, MIB, Filed, Reply, begin, head, raw
-from server import file_part, mark, needs_root, serve, shared, tokens_variable  # noqa: F401
+from files import BYTES, ETAG, MIB, Filed, Reply, begin, contents, head, member, raw, tar
+from server import certificate, file_part, mark, needs_root, serve, shared, tokens_variable, until  # noqa: F401
 from test_boxes import refused, when
 from test_ci_files import DISPOSITION
 
@@ -231,6 +231,7 @@ socket.socket(socket.AF_UNIX).bind("s")
     box.stat(f"{top}/dangling").refused(404, "not_found", "dangling")
     box.stat(f"{top}/missing").refused(404, "not_found", "missing")
     assert box.stat("etc/passwd", root="/").entry()["type"] == "file"
+    assert box.read(f"{top}/f", stat=0).ok().body == b"12345" and box.read(f"{top}/f", stat="perhaps").status == 422
 
 
 def test_a_file_stands_where_it_is(box, top):
@@ -515,7 +516,7 @@ def test_moves_that_are_refused(box, top):
     assert box.move(f"{top}/f", f"{top}/x", overwrite="perhaps").status == 422
     assert box.move("etc/passwd", "tmp/passwd", root="/").status in (403, 409)
     assert box.move(f"workspace/{top}/f", "etc/passwd", root="/").status == 403
-    assert box.tree(top) == before
+    assert box.tree(top) == before and box.out("ls -A /tmp | grep -c passwd || true") == "0\n", "no half of a move"
     box.move(f"{top}/f", f"{top}/f").ok(200)
     box.move(f"{top}/link", f"{top}/moved").ok(200)  # the link, not what it leads to
     del before["link"]
@@ -685,12 +686,12 @@ def test_a_name_that_is_no_text_in_a_target(box, top):
 
 
 def test_a_directory_that_changes_meanwhile(box, top):
-    status, answer = box.call(shell=f"cd {top}; touch stays; echo up; while [ ! -e stop ]; do mkdir -p a/b c; touch a/b/f c/g; rm -rf a; mv c a; rm -rf a; done", detach=True)
+    status, answer = box.call(shell=f"cd {top}; touch stays; while [ ! -e stop ]; do mkdir -p a/b c; touch a/b/f c/g; rm -rf a; mv c a; rm -rf a; done", detach=True)
     assert status == 202
+    until(lambda: "stays" in box.names(path=top), "it has begun")
     for n in range(40):
         names = box.names(path=top, recursive=n % 2, limit=1 + n % 7)
-        assert "stays" in names or n == 0, names
-        assert len(set(names)) == len(names)
+        assert "stays" in names and len(set(names)) == len(names), names
         reply = box.list(path=f"{top}/a", recursive=1)
         assert reply.status in (200, 404), reply
         assert box.read(f"{top}/a/b/f").status in (200, 404, 409)
@@ -792,6 +793,55 @@ def test_the_description(server):
     assert "get" in said["/watch"] and {"get", "put"} <= said["/archive"]
 
 
+# --- other ways to a box, and into it ------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("way", ["TLS", "socket"])
+def test_over(serve, certificate, tmp_path, way):
+    """What is sent and read goes other ways inside the gate."""
+    cert, key = certificate
+    server = serve(tls_cert=cert, tls_key=key, ca=cert) if way == "TLS" else serve(listen=f"unix:{tmp_path}/socket")
+    content = os.urandom(3 * MIB + 5)
+    with Filed(server) as box:
+        box.write("f", content).ok(201)
+        assert box.bytes("f") == content
+        check_partial(box.read("f", {"Range": "bytes=100000-2500000"}), content, (100_000, 2_500_001))
+        box.form("g", [file_part(content)]).ok(201)
+        assert contents(box.pack(format="tar").ok().body) == {"f": content, "g": content}
+        box.unpack(tar(member("h", content)), path="d").ok()
+        assert box.bytes("d/h") == content and box.names(recursive=1) == ["d", "d/h", "f", "g"]
+
+
+def test_a_directory_of_the_host(serve, tmp_path):
+    """One that may only be read is only read; in one that may be written, files are those of who started this."""
+    shared_folder = tmp_path / "shared"
+    for name in ("ro", "rw"):
+        (shared_folder / name / "d").mkdir(parents=True)
+        (shared_folder / name / "f").write_text("of the host")
+    (shared_folder / "beside").write_text("not for the box")
+    server = serve(mount_root=[str(shared_folder)])
+    mounts = [{"root": "shared", "path": "ro", "at": "/mnt/ro"}, {"root": "shared", "path": "rw", "at": "/mnt/rw", "readonly": False}]
+
+    def state(top):
+        return {str(p.relative_to(top)): p.read_text() if p.is_file() else None for p in top.rglob("*")}
+
+    before = state(shared_folder / "ro")
+    with Filed(server, mounts=mounts) as box:
+        assert box.bytes("mnt/ro/f", root="/") == box.bytes("mnt/rw/f", root="/") == b"of the host"
+        for reply in (box.write("mnt/ro/f", b"x", root="/"), box.write("mnt/ro/new", b"x", root="/"), box.mkdir("mnt/ro/new", root="/"),
+                      box.remove("mnt/ro/f", root="/"), box.remove("mnt/ro/d", root="/", recursive=1), box.move("mnt/ro/f", "mnt/ro/g", root="/"),
+                      box.unpack(tar(member("f", b"x")), path="mnt/ro", root="/")):
+            reply.refused(403, "not_permitted")
+        box.write("mnt/rw/new/f", b"made", root="/").ok(201)
+        box.unpack(tar(member("g", b"made")), path="mnt/rw", root="/").ok()
+        box.remove("mnt/rw/f", root="/").ok(204)
+        for path in ("mnt/rw", "mnt/ro"):
+            assert box.remove(path, root="/", recursive=1).status in (403, 409)
+        assert box.read("mnt/beside", root="/").status == 404
+    assert state(shared_folder / "ro") == before and (shared_folder / "beside").read_text() == "not for the box"
+    assert not [p for p in shared_folder.rglob("*") if p.lstat().st_uid != os.geteuid()]
+
+
 # --- using a box ---------------------------------------------------------------------------------------------
 
 
@@ -805,3 +855,14 @@ def test_a_transfer_is_not_idle(server):
                 time.sleep(0.1)
             assert wire.response().status == 201
         assert slow.bytes("f") == b"x" * 40
+
+
+@pytest.mark.more
+def test_calls_are_use(server):
+    """Each of them puts the end off; without any, it comes."""
+    with Filed(server, idle_seconds=2) as box:
+        for _ in range(5):
+            time.sleep(0.8)
+            box.list().ok()
+        until(lambda: box.get()[0] == 410, "nobody needs it any more")
+        assert box.read("f").refused(410, "gone")["reason"] == "idle"

@@ -1,14 +1,18 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * HTTP/1.1 requests. Input: one byte that says what follows (0: a head and its body, 1: a chunked body, 2: a target), one
- * that says how to cut, then the bytes.
+ * HTTP/1.1 requests. Input: one byte that says what follows (0: a head and its body, 1: a chunked body, 2: a target, or a range),
+ * one that says how to cut, then the bytes.
  *
  * Claims: pieces give the same result as the whole, refusals and their reasons included; slices lie within the input, and
  * have only characters that they may have, by rules written a second time here; a body has one length or none; a
  * target, written again with every character encoded, is the same target; a body, written again as one chunk, the
  * same body.
  */
+#include "wire/fileop.h"
 #include "wire/http1.h"
+#include "wire/http_range.h"
+
+#include <errno.h>
 
 #include "fuzz_input.h"
 
@@ -335,6 +339,21 @@ static void fuzz_target(const uint8_t *p, size_t n)
 	check_target_again(&t);
 }
 
+/* Whatever it is: words that an operation on a file takes. */
+static void fuzz_range(const uint8_t *p, size_t n)
+{
+	char *copy = (char *)exact_copy(p, n);
+	struct http_range r;
+	uint64_t start = 0, count = 0;
+	int rc;
+
+	http_range_parse((struct http_slice){ copy, n }, &r);
+	free(copy);
+	MUST(r.set || (strcmp(r.from, "0") == 0 && r.count[0] == '\0'));
+	rc = fileop_range(1000, r.from, r.count, &start, &count);
+	MUST(rc == -ERANGE || (rc == 0 && start < 1000 && count > 0 && count <= 1000 - start));
+}
+
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
 	struct input in = { data, size };
@@ -349,6 +368,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	}
 	if (what % 3 == 2) {
 		fuzz_target(in.p, in.n);
+		fuzz_range(in.p, in.n);
 		return 0;
 	}
 	n = fuzz_head(in.p, in.n, how, &chunked);

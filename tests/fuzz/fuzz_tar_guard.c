@@ -21,21 +21,16 @@ struct result {
 	size_t taken;
 };
 
-static unsigned int sum_of(const uint8_t *block)
+/* Put the sum of that block into its copy. */
+static void put_sum(uint8_t *copy, const uint8_t *block)
 {
 	unsigned int sum = 0;
+	char text[8] = "";
 
 	for (size_t i = 0; i < TAR_GUARD_BLOCK; i++)
 		sum += i >= 148 && i < 156 ? ' ' : block[i];
-	return sum;
-}
-
-static void put_sum(uint8_t *block)
-{
-	char text[8];
-
-	(void)snprintf(text, sizeof(text), "%06o", sum_of(block));
-	(void)memcpy(block + 148, text, sizeof(text));
+	(void)snprintf(text, sizeof(text), "%06o", sum);
+	(void)memcpy(copy + 148, text, sizeof(text));
 }
 
 /* A header that went on as a member's. */
@@ -47,14 +42,16 @@ static void check_member(const struct tar_guard *g, const uint8_t *block)
 		MUST(g->size == 0);
 	if (g->sparse)
 		MUST(block[156] != '1' && block[156] != '2' && block[156] != '5');
-	MUST(g->state == TAR_GUARD_HEAD || g->state == TAR_GUARD_DATA || g->state == TAR_GUARD_MAP);
+	MUST(g->state == TAR_GUARD_HEAD || g->state == TAR_GUARD_DATA ||
+	     g->state == TAR_GUARD_MAP || g->state == TAR_GUARD_COUNT);
 }
 
 /* What was let through of the headers of one member. */
 static size_t count_front(size_t front, const struct tar_guard *before,
 			  const struct tar_guard *after, size_t n)
 {
-	if (before->state == TAR_GUARD_DATA || before->state == TAR_GUARD_END)
+	if (before->state == TAR_GUARD_DATA || before->state == TAR_GUARD_COUNT ||
+	    before->state == TAR_GUARD_END)
 		return 0;
 	if (before->state == TAR_GUARD_HEAD && after->members != before->members &&
 	    after->state != TAR_GUARD_MAP)
@@ -87,8 +84,8 @@ static void read_all(struct result *res, const uint8_t *p, size_t n, uint8_t how
 			have = more < have ? more : have;
 		}
 		copy = exact_copy(p + res->taken, have);
-		if ((how & 1) != 0 && g.state == TAR_GUARD_HEAD && copy[0] != 0)
-			put_sum(copy);
+		if ((how & 1) != 0 && g.state == TAR_GUARD_HEAD && p[res->taken] != 0)
+			put_sum(copy, p + res->taken);
 		before = g;
 		r = tar_guard_take(&g, copy, have, &res->why);
 		MUST(r == -EBADMSG || (r >= 1 && (size_t)r <= have));
@@ -99,7 +96,7 @@ static void read_all(struct result *res, const uint8_t *p, size_t n, uint8_t how
 			data = (g.size + 511) / 512 * 512;
 			res->sizes += g.size;
 		}
-		if (r > 0 && before.state == TAR_GUARD_DATA) {
+		if (r > 0 && (before.state == TAR_GUARD_DATA || before.state == TAR_GUARD_COUNT)) {
 			MUST((uint64_t)r <= data);
 			data -= (uint64_t)r;
 		}

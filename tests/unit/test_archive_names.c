@@ -121,7 +121,7 @@ TEST(archive_names_are_shown)
 	CHECK_STR(shown("a/b c", out), "a/b c");
 	CHECK_STR(shown("", out), "");
 	CHECK_STR(shown("\xc3\xbc", out), "\xc3\xbc");
-	CHECK_STR(shown("a\nb\x1b[1m\xff\xe2\x80\xae", out), "a?b?[1m??");
+	CHECK_STR(shown("a\nb\x1b[1m\xff\xe2\x80\xa8", out), "a?b?[1m??");
 	memset(name, 'x', sizeof(name) - 1);
 	name[sizeof(name) - 1] = '\0';
 	CHECK(strlen(shown(name, out)) < SHOWN_MAX);

@@ -9,10 +9,12 @@
 #include <fcntl.h>
 #include <netinet/in.h>
 #include <signal.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -20,6 +22,47 @@
 #include "wire/msg.h"
 
 #include "test_help.h"
+
+/* --- files that go into boxes ------------------------------------------------------------------------------- */
+
+/* All boxes have the same one: it can be executed, and there is nothing else to do with it. */
+TEST(archive_program_is_one_file_for_all)
+{
+	static struct keeper keeper;
+	const char *const args[] = { "glovebox-archive", NULL }, *const env[] = { NULL };
+	char path[32];
+	struct err e;
+	struct stat st;
+	int fd, again, status, quiet;
+	pid_t child;
+
+	if (!blob_is_there(BLOB_ARCHIVE))
+		SKIP("a build without the archive program");
+	fd = blob_fd(&keeper, BLOB_ARCHIVE, &e);
+	CHECK(fd >= 0);
+	CHECK_EQ_INT(blob_fd(&keeper, BLOB_ARCHIVE, &e), fd);
+	CHECK((fcntl(fd, F_GETFL) & O_PATH) != 0);
+	CHECK((fcntl(fd, F_GETFD) & FD_CLOEXEC) != 0);
+	CHECK(fstat(fd, &st) == 0 && (st.st_mode & 0777) == 0111);
+	(void)snprintf(path, sizeof(path), "/proc/self/fd/%d", fd);
+	again = open(path, O_RDWR | O_CLOEXEC); /* as root may */
+	if (again >= 0) {
+		CHECK(write(again, "x", 1) < 0 && errno == EPERM);
+		CHECK(ftruncate(again, 0) < 0 && errno == EPERM);
+		(void)close(again);
+	}
+	child = fork();
+	if (child == 0) {
+		quiet = open("/dev/null", O_WRONLY);
+		if (quiet >= 0)
+			(void)dup2(quiet, STDERR_FILENO);
+		(void)syscall(SYS_execveat, fd, "", args, env, AT_EMPTY_PATH);
+		_exit(99);
+	}
+	CHECK(waitpid(child, &status, 0) == child);
+	CHECK(WIFEXITED(status) && WEXITSTATUS(status) == EINVAL);
+	(void)close(fd);
+}
 
 /* --- ids ---------------------------------------------------------------------------------------------------- */
 

@@ -459,7 +459,7 @@ TEST(tar_guard_maps)
 
 	begin();
 	block = head("s", 'S', 3, GNU);
-	memcpy(block + 386, "00000000000", 11);
+	memcpy(block + 386, "00000000000", 12);
 	block[482] = 1;
 	sum(block);
 	add(NULL, 0, 512)[504] = 1;
@@ -470,7 +470,7 @@ TEST(tar_guard_maps)
 
 	begin();
 	block = head("s", 'S', 3, GNU);
-	memcpy(block + 386, "00000000000", 11);
+	memcpy(block + 386, "00000000000", 12);
 	block[482] = 1;
 	sum(block);
 	for (int i = 0; i < TAR_GUARD_CHAIN_BYTES / 512 + 2; i++)
@@ -485,13 +485,45 @@ TEST(tar_guard_maps)
 	bad("a sparse file of a form that is not known here");
 	begin();
 	block = head("s", '0', 3, GNU);
-	memcpy(block + 386, "00000000000", 11);
+	memcpy(block + 386, "00000000000", 12);
 	sum(block);
 	bad("a sparse file of a form that is not known here");
 	begin();
 	pax("22 GNU.sparse.major=1\n");
 	(void)head("s", 'S', 3, GNU);
 	bad("a sparse file of a form that is not known here");
+}
+
+/* Of the latest form it is what the contents begin with. */
+TEST(tar_guard_counts)
+{
+	static const struct {
+		const char *text;
+		bool good;
+	} rows[] = {
+		{ "0\n", true },         { "1\n0\n3\nabc", true }, { "32768\n", true },
+		{ "32769\n", false },    { "0000001\n", false },   { "9999999\n", false },
+		{ "# one\n1\n", false }, { "-1\n", false },        { "", true },
+		{ "1", false },          { "\n", false },          { "1 \n", false },
+	};
+
+	for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+		begin();
+		pax("22 GNU.sparse.major=1\n22 GNU.sparse.minor=0\n");
+		member("s", rows[i].text);
+		member("a", "");
+		end();
+		if (rows[i].good)
+			good(2);
+		else
+			bad("a sparse file of too many parts");
+	}
+	/* The ones before had a map elsewhere. */
+	begin();
+	pax("22 GNU.sparse.major=0\n");
+	member("s", "99999\n");
+	end();
+	good(1);
 }
 
 TEST(tar_guard_end)
