@@ -938,6 +938,7 @@ def test_what_is_left_out(world):
     (world / "empty" / (STAGING + "1")).mkdir()
     (world / "empty" / (STAGING + "1") / "x").write_text("x")
     (world / (STAGING + "2")).write_text("x")
+    (world / ".glovebox-put-3").write_text("x")
     os.utime(world / "empty", (10**9, 10**9 + len("empty")))
     assert len(good(pack(world)).stdout) == len(before)
 
