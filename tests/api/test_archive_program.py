@@ -506,6 +506,8 @@ def test_targets_that_are_none(target, tmp_path):
     bad(unpack(A, target / "kept"), errno.ENOTDIR, "kept")
     bad(unpack(A, target / "kept/below"), errno.ENOTDIR)
     bad(unpack(A, tmp_path / ("x" * 256)), errno.ENAMETOOLONG)
+    bad(unpack(A, tmp_path / "made" / "too" / ("x" * 256) / "deep"), errno.ENAMETOOLONG)
+    assert os.listdir(tmp_path) == ["target"]
     (target / "loop").symlink_to("loop")
     bad(unpack(A, target / "loop"), errno.ELOOP)
     # Where the user's own link leads is the user's affair.
