@@ -506,6 +506,8 @@ def test_targets_that_are_none(target, tmp_path):
     bad(unpack(A, target / "kept"), errno.ENOTDIR, "kept")
     bad(unpack(A, target / "kept/below"), errno.ENOTDIR)
     bad(unpack(A, tmp_path / ("x" * 256)), errno.ENAMETOOLONG)
+    bad(unpack(A, tmp_path / "made" / "too" / ("x" * 256) / "deep"), errno.ENAMETOOLONG)
+    assert os.listdir(tmp_path) == ["target"]
     (target / "loop").symlink_to("loop")
     bad(unpack(A, target / "loop"), errno.ELOOP)
     # Where the user's own link leads is the user's affair.
@@ -938,6 +940,7 @@ def test_what_is_left_out(world):
     (world / "empty" / (STAGING + "1")).mkdir()
     (world / "empty" / (STAGING + "1") / "x").write_text("x")
     (world / (STAGING + "2")).write_text("x")
+    (world / ".glovebox-put-3").write_text("x")
     os.utime(world / "empty", (10**9, 10**9 + len("empty")))
     assert len(good(pack(world)).stdout) == len(before)
 
