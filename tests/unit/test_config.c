@@ -226,6 +226,8 @@ static const char *const candidates[] = {
 	"text",
 	"continue",
 	"refuse",
+	"free",
+	"none",
 	"/a",
 	"/b",
 	"127.0.0.1:1",
