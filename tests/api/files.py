@@ -122,7 +122,7 @@ class Filed(Box):
         """Those of all pages."""
         found, following = self.page(**query)
         while following is not None:
-            more, following = self.page(**query, after=following)
+            more, following = self.page(**{**query, "after": following})
             assert more, "there were said to be more"
             found += more
         return found
