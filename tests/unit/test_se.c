@@ -237,7 +237,7 @@ TEST(se_many_make_one)
 	CHECK_EQ_INT(g.naboxes, 1);
 	hear(box);
 	CHECK_EQ_INT(init.runs, 2);
-	CHECK_STR(init.line, "[list][][0][][0]");
+	CHECK_STR(init.line, "[list][.][0][][0]");
 	CHECK_STR(init.cwd, "/workspace");
 	CHECK((init.flags & JOB_BENEATH) != 0);
 	job = init.job;
