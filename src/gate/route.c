@@ -181,9 +181,12 @@ static int refuse_route(struct req *r, const struct route *other)
 	return -1;
 }
 
-/* What is no target at all, or one that only a {path*} could take. */
+/* What is no target at all, or one that only a {path*} could take. It is told in the shape of the route that its path has, if any. */
 static int refuse_target(struct req *r, const struct http_refusal *why)
 {
+	for (unsigned int i = 0; i < nroutes && r->route == NULL; i++)
+		if (matches(r, routes[i].path))
+			r->route = &routes[i];
 	r->close = true;
 	req_refuse(r, why->status, "malformed_request", NULL, "%s", why->why);
 	return -1;

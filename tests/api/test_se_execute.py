@@ -346,8 +346,9 @@ def test_a_full_session_is_full_and_no_other(server):
         answer = small.execute("head -c 10000000 /dev/zero > f")
         assert answer["returncode"] != 0 and "No space left" in answer["stderr"]
         assert 0 < small.files()["f"][0] <= 2 * MIB
-        answer = small.run("try:\n    open('g', 'wb').write(b'x' * 3000000)\nexcept OSError as e:\n    print(e.errno)")
+        answer = small.execute("python3", "-c", "try:\n    open('g', 'wb').write(b'x' * 3000000)\nexcept OSError as e:\n    print(e.errno)")
         assert answer["stdout"] in ("28\n", ""), answer
+        refused(*small.call("POST", "execute_code", body={"code": "print('there is no room for the script')"}), 413)
         for status, said in (small.put("h", "x" * 3000000), small.call("POST", "upload", "", "?filename=h", *large_form(3 * MIB))):
             assert "space" in refused(status, said).lower() or status in (413, 507), said
         assert small.get("h")[0] == 404, "no half files"

@@ -122,7 +122,7 @@ def test_bad_paths_are_not_written(kept, writer):
         if writer == "execute_code" and path == "" and status == 200:
             return
         assert 400 <= status < 500, (status, answer)
-        assert answer["detail"]
+        assert status == 414 or answer["detail"], "longer than any target may be: nobody knows whose it is"
         assert kept.files(recursive="true") == before
 
     each(BAD + NO_PATH, check)
@@ -252,7 +252,7 @@ def test_nothing_is_written_through_a_link_that_leads_out(linked):
             assert outside_is_untouched(linked)
             if status == 200:
                 assert linked.read(path) == b"evil"
-                linked.shell(f"ln -sfn -- {shlex.quote(LINKS[path])} {path}")
+                linked.shell(f"rm {path}; ln -s -- {shlex.quote(LINKS[path])} {path}")
 
     each([*THROUGH, "root/tmp/outside/evil", "outside/evil", "d/link/evil", "up/evil", "root/evil"], check)
 
@@ -618,7 +618,7 @@ def test_readfile_of_text_that_is_none(kept):
     """By its name a text, by its bytes none: something is said, and it is JSON."""
     upload(kept, b"caf\xe9 \xff\xfe\x00 \x81", "f.txt")
     answer = kept.ok("GET", "readfile", "/f.txt")
-    assert answer["content"] and answer["size"] == 11 and answer["is_eof"] is True
+    assert answer["content"] and answer["size"] == 10 and answer["is_eof"] is True
 
 
 def test_readfile_of_text_in_gbk(kept):

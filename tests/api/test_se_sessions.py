@@ -277,8 +277,8 @@ def test_it_lives_in_its_own_box(server):
         one.shell("echo one > /tmp/one; echo one > /dev/shm/one 2>/dev/null || true; cp secret-of-one /workspace/also")
         assert "one" not in other.shell("ls -a /workspace /tmp /dev/shm")
         assert other.shell("id -u") == one.shell("id -u") == "65532\n"
-        hosts_init = os.readlink("/proc/1/ns/pid")
-        assert hosts_init not in (one.shell("readlink /proc/1/ns/pid").strip(), other.shell("readlink /proc/1/ns/pid").strip())
+        host = os.readlink("/proc/self/ns/pid")
+        assert host not in (one.shell("readlink /proc/self/ns/pid").strip(), other.shell("readlink /proc/self/ns/pid").strip())
         assert one.shell("python3 -c 'import socket; print([n for _, n in socket.if_nameindex()])'") == "['lo']\n"
 
 
