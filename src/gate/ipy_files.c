@@ -59,7 +59,7 @@ static struct abox *find(struct req *r, struct file_path *p)
 		req_refuse(r, why.status, NULL, NULL, "%s", why.why);
 	else if (!resolve(a->box->cwd, text, plain))
 		req_refuse(r, 400, NULL, NULL, "Invalid path: escapes root directory");
-	else if (file_path_take(p, plain, strlen(plain)) < 0)
+	else if (plain[0] != '\0' && file_path_take(p, plain, strlen(plain)) < 0)
 		req_refuse(r, 400, NULL, NULL, "Invalid path: too long");
 	else
 		return a;

@@ -1,10 +1,15 @@
 # SPDX-License-Identifier: Apache-2.0
 """A box with ports, and ways to talk to it: its two servers, and an agent on its executor."""
 import json
+import pathlib
+import sys
 import uuid
 
-from jup import TEXT, WebSocket
 from server import Server
+
+# The client of Jupyter's tests speaks to executors, too.
+sys.path.append(str(pathlib.Path(__file__).resolve().parent.parent / "jupyter"))
+from jup import TEXT, WebSocket  # pylint: disable=wrong-import-position
 
 
 class Port(Server):

@@ -9,7 +9,7 @@ import subprocess
 import pytest
 
 from boxes import Agent, Port
-from server import WAIT_S, environment, needs_root, until
+from server import WAIT_S, environment, needs_root, serve, until  # noqa: F401
 
 pytestmark = needs_root
 

@@ -12,7 +12,7 @@ import pytest
 
 from boxes import Box
 from conftest import ROOT
-from server import WARM, needs_root, shared
+from server import WARM, needs_root, serve, shared  # noqa: F401
 
 pytestmark = [needs_root, pytest.mark.more]
 

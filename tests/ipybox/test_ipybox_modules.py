@@ -20,7 +20,7 @@ def running(server):
 
 @pytest.fixture
 def box(running):
-    running.shell("rm -rf /app/* /app/.[!.]* /home/box/.local")
+    running.shell("chmod -R u+rwx /app; find /app -mindepth 1 -delete; rm -rf /home/box/.local")
     return running
 
 

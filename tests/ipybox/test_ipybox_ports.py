@@ -10,7 +10,7 @@ import pytest
 
 from boxes import Agent, Box, Failed, Port
 from jup import WebSocket
-from server import WARM, needs_root, shared, until
+from server import WARM, needs_root, serve, shared, until  # noqa: F401
 
 pytestmark = needs_root
 server = shared(**WARM)
@@ -158,7 +158,8 @@ def test_a_websocket_ends_with_the_box(server):
     agent.ws.socket.close()
 
 
-def test_the_next_gate_has_them(server):
+def test_the_next_gate_has_them(serve):
+    server = serve(**WARM)
     with Box(server) as box:
         agent = Agent(box.executor)
         agent.run("kept = 41")

@@ -24,7 +24,7 @@ def running(server):
 
 @pytest.fixture
 def box(running):
-    running.shell("rm -rf /app/* /app/.[!.]*")
+    running.shell("chmod -R u+rwx /app; find /app -mindepth 1 -delete")
     return running
 
 
