@@ -5,10 +5,9 @@ The request is {"handler_code", "event", "context"}. Its code is a module named 
 What it prints goes where a program prints; what it returns is a message of its own, {"exit_code", "result"}, so nothing that is
 printed can be taken for it. The call is over when the function has returned: threads and children are not waited for.
 
-Who wants to cheat can: the channel is a descriptor of the same process. It is his own result that he spoils.
+Who wants to cheat can: the channel is a descriptor of the same process, if out of the way. It is his own result that he spoils.
 """
 import ctypes
-import fcntl
 import json
 import linecache
 import os
@@ -16,15 +15,13 @@ import sys
 import traceback
 from types import FunctionType, ModuleType, SimpleNamespace
 
-from . import ending
+from . import descriptors, ending
 
 OK, NOT_LOADED, RAISED, NOT_JSON, EMPTY = 0, 1, 2, 3, 7
 MESSAGE, MORE = 17, 1
 HEADER = 16
 PAYLOAD_MAX = 49152
 RESULT_MAX = 16 << 20
-# Above those that programs use.
-PLACE = 100
 FILE = "handler.py"
 CO_VARARGS = 4
 
@@ -40,9 +37,8 @@ class NotLoaded(Exception):
 
 def run(channel):
     """The rest of this process's life."""
-    fd = fcntl.fcntl(channel.fileno(), fcntl.F_DUPFD_CLOEXEC, PLACE)
-    channel.close()
-    channel, me = None, os.getpid()
+    fd, me = descriptors.own(channel.detach()), os.getpid()
+    descriptors.guard()
     answer = _answer(_loads(_read_input()))
     ending.flush()
     # A copy that the handler made of us, and that returned from it, too, has nothing to tell.

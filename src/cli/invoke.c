@@ -3,6 +3,7 @@
 
 #include "base/io.h"
 #include "base/own.h"
+#include "base/utf8.h"
 #include "cli/say.h"
 #include "cli/server_near.h"
 #include "cli/verbs.h"
@@ -48,7 +49,7 @@ static int read_file(const char *path, struct bytes *b, struct err *e)
 }
 
 /* Where it stops being JSON: line and column. */
-static int say_where(const char *what, const struct bytes *b, struct err *e)
+static int say_where(const char *what, const char *file, const struct bytes *b, struct err *e)
 {
 	own_free char *copy = malloc(b->n + 1);
 	struct jsonr_error bad = { .why = "it is not JSON" };
@@ -69,8 +70,9 @@ static int say_where(const char *what, const struct bytes *b, struct err *e)
 			line++;
 			begin = copy + i + 1;
 		}
-	return err_set(e, ERR_INPUT, 0, "the %s is not JSON: %s, in line %u, column %zu", what,
-		       bad.why, line, bad.offset - (size_t)(begin - copy) + 1);
+	return err_set(e, ERR_INPUT, 0, "the %s%s%s is not JSON: %s, in line %u, column %zu", what,
+		       file != NULL ? " in " : "", file != NULL ? file : "", bad.why, line,
+		       bad.offset - (size_t)(begin - copy) + 1);
 }
 
 /* An object from the command line or a file. */
@@ -86,8 +88,11 @@ static int put_object(const char *what, const char *text, const char *file, stru
 		rc = read_file(file, &b, e);
 	else
 		bytes_puts(&b, text != NULL ? text : "{}");
-	if (rc == 0 && json_text_read(bytes_str(&b), b.n, &t) < 0)
-		rc = say_where(what, &b, e);
+	if (rc == 0 && !utf8_is_valid(bytes_str(&b)))
+		rc = err_set(e, ERR_INPUT, 0, "the %s%s%s is not UTF-8", what,
+			     file != NULL ? " in " : "", file != NULL ? file : "");
+	else if (rc == 0 && json_text_read(bytes_str(&b), b.n, &t) < 0)
+		rc = say_where(what, file, &b, e);
 	else if (rc == 0 && json_text_kind(t) != '{')
 		rc = err_set(e, ERR_INPUT, 0, "the %s is no JSON object", what);
 	else if (rc == 0)
@@ -104,6 +109,8 @@ static int make_request(const struct invoke_opts *o, struct json *j, struct err 
 	bytes_init(&code, INPUT_MAX);
 	json_open(j, NULL, '{');
 	rc = read_file(o->script, &code, e);
+	if (rc == 0 && (strlen(bytes_str(&code)) != code.n || !utf8_is_valid(bytes_str(&code))))
+		rc = err_set(e, ERR_INPUT, 0, "'%s' is not UTF-8, or has a NUL in it", o->script);
 	if (rc == 0)
 		json_bytes(j, "handler_code", bytes_str(&code), code.n);
 	bytes_done(&code);

@@ -13,7 +13,7 @@
 #include <fcntl.h>
 #include <string.h>
 
-enum { INDENT = 2, TEXT_MAX = 512 * 1024 * 1024 };
+enum { INDENT = 2, KEY_MAX = 128, TEXT_MAX = 512 * 1024 * 1024 };
 
 /* --- JSON and YAML, over several lines -------------------------------------------------------- */
 
@@ -70,6 +70,18 @@ static void put_json(struct json *j, struct json_text t, unsigned int depth)
 	json_raw(j, object ? "}" : "]", 1);
 }
 
+/* A key that is long, as YAML counts: it has to be told that it is one. */
+static void put_yaml_key(struct json *j, struct json_text key, unsigned int depth)
+{
+	bool is_long = key.n > KEY_MAX;
+
+	if (is_long)
+		json_raw(j, "? ", 2);
+	put_scalar(j, key);
+	if (is_long)
+		put_line(j, depth);
+}
+
 /* Strings and keys as JSON has them, which is YAML, too; what has parts has a line for each. */
 static void put_yaml(struct json *j, struct json_text t, unsigned int depth)
 {
@@ -84,7 +96,7 @@ static void put_yaml(struct json *j, struct json_text t, unsigned int depth)
 	while (json_walk_next(&w, &key, &value)) {
 		put_line(j, depth);
 		if (object)
-			put_scalar(j, key);
+			put_yaml_key(j, key, depth);
 		json_raw(j, object ? ":" : "-", 1);
 		if (!has_parts(value))
 			json_raw(j, " ", 1);

@@ -11,6 +11,7 @@
 #include "base/clock.h"
 #include "base/own.h"
 #include "base/str.h"
+#include "base/utf8.h"
 #include "gate/ci.h"
 #include "wire/json_text.h"
 #include "wire/jsonr.h"
@@ -110,6 +111,14 @@ static void wrong(struct req *r, const char *key, const char *type, const char *
 	req_json(r, 422, &j);
 }
 
+/* A value that was looked through, in its own words: half of a surrogate pair stays half of one. */
+static void put_as_it_is(struct json *j, const char *key, struct json_text t)
+{
+	json_value(j, key);
+	json_raw(j, t.p, t.n);
+	j->comma = true;
+}
+
 /* --- the end ---------------------------------------------------------------------------------- */
 
 static void done(struct handling *h)
@@ -164,6 +173,14 @@ static const char *how_it_ended(const struct job_exit *x, char *text, size_t siz
 			"System error: the interpreter ended with status %d and without a result\n",
 			x->code);
 	return text;
+}
+
+static bool is_ascii(struct json_text t)
+{
+	for (size_t i = 0; i < t.n; i++)
+		if ((unsigned char)t.p[i] >= 0x7f)
+			return false;
+	return t.p != NULL;
 }
 
 /* What the box says that came of it. false: nothing that makes sense. */
@@ -280,7 +297,10 @@ static void answer(struct handling *h, const struct job_exit *x)
 		h->out[1].max += strlen(why);
 		(void)buf_put(&h->out[1], why, strlen(why));
 	}
-	json_text_put(result, &h->rest, "result");
+	if (is_ascii(result))
+		put_as_it_is(&h->rest, "result", result);
+	else /* not our handler.py's words */
+		json_text_put(result, &h->rest, "result");
 	json_i64(&h->rest, "exit_code", code);
 	put_metrics(&h->rest, h, x);
 	json_close(&h->rest, '}');
@@ -325,7 +345,7 @@ static void on_result(void *arg, const struct oneshot_result *res)
 		answer(h, &res->exit);
 		return;
 	}
-	refuse(r, 500, "Sandbox.ExecTimeout", "The handler took too long",
+	refuse(r, 500, "Sandbox.ExecTimeout", "The handler timed out",
 	       "Give it more time by event.__timeout, or make it faster.",
 	       "it had not returned after %llu.%03llu seconds",
 	       (unsigned long long)(h->spec.timeout_us / US_PER_S),
@@ -430,6 +450,24 @@ static int take_code(struct handling *h, struct json_text t)
 	return -1;
 }
 
+/* The members of an object, none of which may be there twice. */
+static bool find_once(struct json_text object, struct json_member *m, size_t n)
+{
+	struct json_walk w = json_walk(object);
+	struct json_text key, value;
+	char name[32];
+
+	while (json_walk_next(&w, &key, &value))
+		for (size_t i = 0; i < n; i++) {
+			if (!json_text_str(key, name, sizeof(name)) || strcmp(name, m[i].key) != 0)
+				continue;
+			if (m[i].value.p != NULL)
+				return false;
+			m[i].value = value;
+		}
+	return true;
+}
+
 /* The body, as it is told to the box. -1: answered. */
 static int take_body(struct handling *h)
 {
@@ -441,6 +479,8 @@ static int take_body(struct handling *h)
 	struct json_text body;
 	int rc = json_text_read(r->body, r->body_len, &body);
 
+	if (rc == 0 && !utf8_is_valid(r->body)) /* which has no NUL, then */
+		rc = -EINVAL;
 	if (rc < 0) {
 		wrong(r, NULL, "json_invalid",
 		      rc == -E2BIG ? "JSON decode error: too deep, or a number too long"
@@ -453,7 +493,11 @@ static int take_body(struct handling *h)
 		      "Input should be a valid dictionary or object to extract fields from", body);
 		return -1;
 	}
-	json_text_find(body, m, ARRAY_LEN(m));
+	if (!find_once(body, m, ARRAY_LEN(m))) {
+		wrong(r, NULL, "json_invalid", "JSON decode error: a key is there twice",
+		      (struct json_text){ braces, 2 });
+		return -1;
+	}
 	if (m[0].value.p == NULL || json_text_kind(m[0].value) != '"') {
 		bool missing = m[0].value.p == NULL;
 
@@ -478,7 +522,7 @@ static int take_body(struct handling *h)
 		return -1;
 	json_open(&h->request, NULL, '{');
 	for (unsigned int i = 0; i < ARRAY_LEN(m); i++)
-		json_text_put(m[i].value, &h->request, m[i].key);
+		put_as_it_is(&h->request, m[i].key, m[i].value);
 	json_close(&h->request, '}');
 	if (!h->request.failed)
 		return 0;
