@@ -3,6 +3,7 @@
 import asyncio
 import json
 import pathlib
+import re
 import sys
 import tempfile
 import traceback
@@ -58,7 +59,8 @@ async def errors():
         try:
             await client.execute("print('before')\nraise ValueError('this one')")
         except ExecutionError as e:
-            assert e.args[0] == "ValueError: this one" and "raise ValueError" in e.trace, (e.args, e.trace)
+            plain = re.sub(r"\x1b\[[0-9;]*m", "", e.trace)
+            assert e.args[0] == "ValueError: this one" and "raise ValueError" in plain and plain != e.trace, (e.args, e.trace)
         else:
             raise AssertionError("no error")
         assert (await client.execute("1")).text == "1"
