@@ -4,10 +4,11 @@
  * user's filter and limits. A symbolic link can lead to what the user could open anyway, and nowhere else. Standard input and
  * output are what the table says. Functions return 0 or an errno, which becomes the exit status.
  *
- * The child does one thing and ends: memory and descriptors are given back by that where nothing else would be gained.
+ * The child does one thing and ends, which gives back memory that is needed all the time.
  */
 #pragma once
 
+#include "base/own.h"
 #include "wire/listing.h"
 
 #include <dirent.h>
@@ -44,8 +45,11 @@ struct place {
 	char name[NAME_MAX + 1];
 };
 
-/* make: directories that are missing, too. The descriptor stays open. */
+#define own_place OWN(place_close) struct place
+
+/* make: directories that are missing, too. */
 int place_open(struct place *p, const char *path, bool make);
+void place_close(struct place *p);
 /* Whether there is no name to speak of: the path ends at a directory that exists, as ".", ".." or "/" do. */
 bool place_is_top(const struct place *p);
 /* The last component; "." where there is none. */
@@ -88,9 +92,9 @@ struct new_file {
 };
 
 int copy_bytes(int from, int to);
-int new_file_open(struct new_file *n, const struct place *at);
+int new_file_open(struct new_file *n, const struct place *at, mode_t mode);
 /* The same where a file system has none without a name. */
-int new_file_open_named(struct new_file *n, const struct place *at);
+int new_file_open_named(struct new_file *n, const struct place *at, mode_t mode);
 /* Give it its name. EEXIST: somebody has that, and is not to be replaced. */
 int new_file_publish(struct new_file *n, bool replace, bool *ret_new);
 /* Forget it, unless it was published. */

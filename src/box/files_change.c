@@ -2,8 +2,6 @@
 /* Directories are made, and names are changed. */
 #include "box/files.h"
 
-#include "base/own.h"
-
 #include <fcntl.h>
 #include <linux/fs.h>
 #include <stdio.h>
@@ -12,7 +10,7 @@
 
 int file_mkdir(const struct file_job *f)
 {
-	struct place at;
+	own_place at = { .dir = -1 };
 	struct stat st;
 	mode_t mode;
 	int r = mode_of(f->words[0], 0755, &mode);
@@ -21,11 +19,9 @@ int file_mkdir(const struct file_job *f)
 		r = place_open(&at, f->path, /* make= */ true);
 	if (r != 0)
 		return r;
-	/* What the mask took away is given back: the mode is what was asked for. */
+	(void)umask(0); /* the mode is what was asked for */
 	if (mkdirat(at.dir, at.name, mode) == 0)
-		return (mode & 022) != 0 && fchmodat(at.dir, at.name, mode, 0) < 0
-			       ? errno
-			       : entry_say(&at, true);
+		return entry_say(&at, true);
 	if (errno != EEXIST)
 		return errno;
 	/* A link to a directory is one for whoever wants to put something there. */
@@ -67,9 +63,7 @@ static int copy_file(int from, const struct stat *st, struct new_file *n)
 	const struct timespec times[2] = { st->st_atim, st->st_mtim };
 	int r = copy_bytes(from, n->fd);
 
-	if (r == 0 && (fchmod(n->fd, st->st_mode & 0777) < 0 || futimens(n->fd, times) < 0))
-		r = errno;
-	return r;
+	return r == 0 && futimens(n->fd, times) < 0 ? errno : r;
 }
 
 /* To another file system, by way of a copy. Whether the original may be removed is asked before that is made. */
@@ -92,7 +86,7 @@ static int move_content(const struct place *from, const struct place *to, bool o
 		return errno;
 	if (!S_ISREG(st.st_mode))
 		return EXDEV;
-	r = new_file_open(&n, to);
+	r = new_file_open(&n, to, st.st_mode & 0777);
 	if (r == 0)
 		r = copy_file(file, &st, &n);
 	if (r == 0)
@@ -105,7 +99,7 @@ static int move_content(const struct place *from, const struct place *to, bool o
 
 int file_move(const struct file_job *f)
 {
-	struct place from = { .dir = -1 }, to = { .dir = -1 };
+	own_place from = { .dir = -1 }, to = { .dir = -1 };
 	bool overwrite, is_new;
 	int r = bool_of(f->words[1], &overwrite);
 

@@ -9,7 +9,6 @@
 #include "box/files.h"
 
 #include "base/io.h"
-#include "base/own.h"
 #include "wire/fileop.h"
 
 #include <fcntl.h>
@@ -50,9 +49,11 @@ static void begin(struct new_file *n, const struct place *at)
 {
 	*n = (struct new_file){ .fd = -1, .at = at };
 	(void)snprintf(n->temp, sizeof(n->temp), FILEOP_HIDDEN_PUT "%d", (int)getpid());
+	(void)umask(
+		0); /* the mode is what was asked for, from the start: who changes it is seen by who watches */
 }
 
-int new_file_open_named(struct new_file *n, const struct place *at)
+int new_file_open_named(struct new_file *n, const struct place *at, mode_t mode)
 {
 	begin(n, at);
 	to_remove = n;
@@ -60,18 +61,18 @@ int new_file_open_named(struct new_file *n, const struct place *at)
 	n->named = true;
 	(void)unlinkat(at->dir, n->temp, 0);
 	n->fd = openat(n->at->dir, n->temp, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC,
-		       0600);
+		       mode);
 	return n->fd < 0 ? errno : 0;
 }
 
-int new_file_open(struct new_file *n, const struct place *at)
+int new_file_open(struct new_file *n, const struct place *at, mode_t mode)
 {
 	begin(n, at);
-	n->fd = openat(at->dir, ".", O_WRONLY | O_TMPFILE | O_CLOEXEC, 0600);
+	n->fd = openat(at->dir, ".", O_WRONLY | O_TMPFILE | O_CLOEXEC, mode);
 	if (n->fd >= 0)
 		return 0;
 	return errno == EOPNOTSUPP || errno == EISDIR || errno == EINVAL
-		       ? new_file_open_named(n, at)
+		       ? new_file_open_named(n, at, mode)
 		       : errno;
 }
 

@@ -5,8 +5,6 @@
  */
 #include "box/files.h"
 
-#include "base/own.h"
-
 #include <fcntl.h>
 #include <unistd.h>
 
@@ -77,39 +75,30 @@ static bool is_here(const struct place *at)
 	       st.st_dev == here.st_dev && st.st_ino == here.st_ino;
 }
 
-static int delete_at(const struct place *at, bool recursive)
+int file_delete(const struct file_job *f)
 {
 	struct walk w = { 0 };
-	int fd, r;
+	own_place at = { .dir = -1 };
+	bool recursive;
+	int fd, r = bool_of(f->words[0], &recursive);
 
-	if (place_is_top(at) || is_here(at))
-		return EBUSY;
-	if (faccessat(at->dir, at->name, F_OK, AT_SYMLINK_NOFOLLOW) < 0)
+	if (r == 0)
+		r = place_open(&at, f->path, /* make= */ false);
+	if (r == 0 && (place_is_top(&at) || is_here(&at)))
+		r = EBUSY;
+	if (r != 0)
+		return r;
+	if (faccessat(at.dir, at.name, F_OK, AT_SYMLINK_NOFOLLOW) < 0)
 		return errno;
-	r = remove_one(at->dir, at->name, DT_UNKNOWN);
+	r = remove_one(at.dir, at.name, DT_UNKNOWN);
 	for (unsigned int again = 0; r == ENOTEMPTY && recursive && again <= AGAIN_MAX; again++) {
-		fd = openat(at->dir, at->name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+		fd = openat(at.dir, at.name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
 		r = fd < 0 ? errno : walk_start(&w, fd);
 		if (r == 0)
 			r = empty(&w);
 		walk_end(&w);
 		if (r == 0 || r == ENOENT)
-			r = remove_one(at->dir, at->name, DT_DIR);
+			r = remove_one(at.dir, at.name, DT_DIR);
 	}
-	return r;
-}
-
-int file_delete(const struct file_job *f)
-{
-	struct place at;
-	bool recursive;
-	int r = bool_of(f->words[0], &recursive);
-
-	if (r == 0)
-		r = place_open(&at, f->path, /* make= */ false);
-	if (r != 0)
-		return r;
-	r = delete_at(&at, recursive);
-	fd_close(&at.dir);
 	return r;
 }

@@ -2,7 +2,6 @@
 /* Paths, and the other words of an operation. */
 #include "box/files.h"
 
-#include "base/own.h"
 #include "wire/fileop.h"
 
 #include <fcntl.h>
@@ -71,6 +70,11 @@ int place_open(struct place *p, const char *path, bool make)
 		(void)memcpy(p->name, ".", 2);
 	p->dir = fd_take(&dir);
 	return 0;
+}
+
+void place_close(struct place *p)
+{
+	fd_close(&p->dir);
 }
 
 bool place_is_top(const struct place *p)

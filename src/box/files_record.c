@@ -3,7 +3,6 @@
 #include "box/files.h"
 
 #include "base/io.h"
-#include "base/own.h"
 
 #include <fcntl.h>
 #include <unistd.h>

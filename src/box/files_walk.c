@@ -7,8 +7,6 @@
  */
 #include "box/files.h"
 
-#include "base/own.h"
-
 #include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>

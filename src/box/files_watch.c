@@ -15,7 +15,6 @@
 #include "box/files.h"
 
 #include "base/io.h"
-#include "base/own.h"
 #include "wire/fileop.h"
 #include "wire/watch.h"
 
@@ -104,7 +103,8 @@ static void tell(struct watcher *w, enum watched what, bool is_directory, int wd
 
 static uint64_t hash(int wd, const char *name)
 {
-	uint64_t h = 0xcbf29ce484222325u ^ (uint64_t)(unsigned int)wd;
+	/* Multiplied first, or names of one letter would make up for the number. */
+	uint64_t h = (0xcbf29ce484222325u ^ (unsigned int)wd) * 0x9e3779b97f4a7c15u;
 
 	for (; *name != '\0'; name++)
 		h = (h ^ (unsigned char)*name) * 0x100000001b3u;
@@ -164,10 +164,12 @@ static bool whole_path(const struct watcher *w, const char *below, char path[PAT
 	return n > 0 && n < PATH_MAX;
 }
 
-/* Its watch descriptor, 0: it cannot be watched or went away. *ret_fresh: it was not watched before. */
+/* Its watch descriptor, 0: it cannot be watched or went away. *ret_fresh: it was not watched before, or was taken for another one because
+ * names change faster than we hear of it: what is in it has to be told under this name. */
 static int watch_one(struct watcher *w, const char *below, int parent, const char *name,
 		     bool *ret_fresh)
 {
+	const struct watched_dir *known;
 	char path[PATH_MAX];
 	int wd;
 
@@ -181,7 +183,9 @@ static int watch_one(struct watcher *w, const char *below, int parent, const cha
 			w->trouble = errno;
 		return 0;
 	}
-	*ret_fresh = dirs_find(&w->dirs, wd) == NULL;
+	known = dirs_find(&w->dirs, wd);
+	*ret_fresh = known == NULL || known->parent != parent || known->name == NULL ||
+		     strcmp(known->name, name) != 0;
 	if (dirs_put(&w->dirs, wd, parent, name) < 0) {
 		w->trouble = ENOSPC;
 		return 0;
@@ -213,7 +217,7 @@ static void look_down(struct watcher *w, struct walk *walk, char path[PATH_MAX],
 {
 	size_t len = walk_here(walk)->mark, room = PATH_MAX - len;
 	int n = snprintf(path + len, room, "%s%s", len > 0 ? "/" : "", name);
-	bool fresh;
+	bool fresh, above = walk_here(walk)->flag;
 	int wd;
 
 	if (n < 0 || (size_t)n >= room) {
@@ -222,7 +226,7 @@ static void look_down(struct watcher *w, struct walk *walk, char path[PATH_MAX],
 	}
 	wd = watch_one(w, path, walk_here(walk)->tag, name, &fresh);
 	if (wd != 0 && walk_down(walk, name) == 0)
-		enter(walk, wd, fresh, path);
+		enter(walk, wd, above || fresh, path);
 }
 
 static void look_at(struct watcher *w, struct walk *walk, char path[PATH_MAX], bool tells)
@@ -420,6 +424,24 @@ static void on_overflow(struct watcher *w)
 		look_through(w, w->top, /* fresh= */ false, "", /* tells= */ false);
 }
 
+/* A file that never had a name has something like one in here: a program has changed its mode. */
+static bool is_nameless(const struct watcher *w, const struct event *e)
+{
+	char below[PATH_MAX], path[PATH_MAX];
+	struct stat st;
+
+	return e->name[0] == '#' && e->name[1 + strspn(e->name + 1, "0123456789")] == '\0' &&
+	       dirs_path(&w->dirs, e->wd, e->name, below) && whole_path(w, below, path) &&
+	       lstat(path, &st) < 0 && errno == ENOENT;
+}
+
+static void on_changed(struct watcher *w, const struct event *e)
+{
+	if (!name_is_hidden(e->name) && !is_nameless(w, e))
+		tell(w, (e->mask & IN_CLOSE_WRITE) != 0 ? WATCHED_MODIFY : WATCHED_ATTRIB,
+		     (e->mask & IN_ISDIR) != 0, e->wd, e->name);
+}
+
 static void handle(struct watcher *w, const struct event *e)
 {
 	if ((e->mask & IN_Q_OVERFLOW) != 0)
@@ -435,9 +457,8 @@ static void handle(struct watcher *w, const struct event *e)
 		on_gone(w, e);
 	else if ((e->mask & IN_MOVED_FROM) != 0)
 		on_moved(w, e);
-	else if ((e->mask & (IN_CLOSE_WRITE | IN_ATTRIB)) != 0 && !name_is_hidden(e->name))
-		tell(w, (e->mask & IN_CLOSE_WRITE) != 0 ? WATCHED_MODIFY : WATCHED_ATTRIB,
-		     (e->mask & IN_ISDIR) != 0, e->wd, e->name);
+	else if ((e->mask & (IN_CLOSE_WRITE | IN_ATTRIB)) != 0)
+		on_changed(w, e);
 }
 
 static void handle_all(struct watcher *w)

@@ -7,8 +7,6 @@
  */
 #include "box/files.h"
 
-#include "base/own.h"
-
 #include <fcntl.h>
 #include <string.h>
 #include <unistd.h>
@@ -63,18 +61,13 @@ static int say(const struct new_file *n, bool is_new)
 	return entry_write(&e);
 }
 
-static int receive(struct new_file *n, const char *mode_text, struct terms *t)
+static int receive(struct new_file *n, struct terms *t)
 {
 	bool only_new = t->if_none_match[0] == '*', is_new;
-	mode_t mode;
 	int r = copy_bytes(STDIN_FILENO, n->fd);
 
 	if (r == 0 && (t->if_match[0] != '\0' || t->if_none_match[0] != '\0'))
 		r = check(n->at, t);
-	if (r == 0)
-		r = mode_of(mode_text, t->mode, &mode);
-	if (r == 0 && fchmod(n->fd, mode) < 0)
-		r = errno;
 	if (r == 0)
 		r = new_file_publish(n, !only_new, &is_new);
 	if (r == EEXIST)
@@ -87,7 +80,7 @@ int file_write(const struct file_job *f)
 	struct terms t = { .if_match = f->words[1], .if_none_match = f->words[2], .mode = 0644 };
 	struct new_file n = { .fd = -1 };
 	size_t len = strlen(f->path);
-	struct place at;
+	own_place at = { .dir = -1 };
 	mode_t mode;
 	int r = mode_of(f->words[0], 0, &mode);
 
@@ -102,9 +95,11 @@ int file_write(const struct file_job *f)
 	if (r == 0)
 		r = check(&at, &t);
 	if (r == 0)
-		r = new_file_open(&n, &at);
+		r = mode_of(f->words[0], t.mode, &mode);
 	if (r == 0)
-		r = receive(&n, f->words[0], &t);
+		r = new_file_open(&n, &at, mode);
+	if (r == 0)
+		r = receive(&n, &t);
 	new_file_close(&n);
 	return r;
 }

@@ -32,11 +32,10 @@ int fileop_find(const char *const *argv)
 /* One that is too large for a number is larger than every file. */
 static int to_number(const char *text, uint64_t *ret)
 {
-	int r = str_to_u64(text, UINT64_MAX, ret);
-
-	if (r != -ERANGE)
-		return r;
-	*ret = UINT64_MAX;
+	if (text[0] == '\0' || text[strspn(text, "0123456789")] != '\0')
+		return -EINVAL;
+	if (str_to_u64(text, UINT64_MAX, ret) < 0)
+		*ret = UINT64_MAX;
 	return 0;
 }
 

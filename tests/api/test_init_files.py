@@ -553,7 +553,7 @@ for i in range(%d):
 
 
 @pytest.mark.parametrize("depth, name", [(100, "d"), (3000, "d"), (40, "n" * 250)])
-@pytest.mark.parametrize("limit", [16, 1024])
+@pytest.mark.parametrize("limit", [24, 1024])
 def test_a_tree_may_be_as_deep_as_it_likes(keeper, depth, name, limit):
     """Deeper than there are descriptors, and longer than a path may be."""
     box = keeper.new_box(OPEN_FILES=limit)
@@ -844,11 +844,14 @@ def test_watch_of_operations_on_files(box):
     w = Watch(box)
     write(box, "f", b"1")
     assert w.until_mark() == plain(("create", "f"))
-    write(box, "f", b"2")
+    write(box, "f", b"2", mode="600")
     assert w.until_mark() == plain(("modify", "f")), "replaced: nobody sees how"
+    python(box, "import os, tempfile\nwith tempfile.TemporaryFile(dir='.') as f:\n    os.fchmod(f.fileno(), 0o640)\n    f.write(b'x')")
+    assert w.until_mark() == [], "nor what has no name"
+    sh(box, "ln -s x '#5'; chmod -h 777 '#5' 2>/dev/null; touch -h '#5'")
+    assert w.until_mark() == plain(("create", "#5"), ("attrib", "#5"))
     done(box, "mkdir", "a/b", "777")
-    found = w.until_mark()
-    assert found[:2] == [("create", True, b"a", b""), ("create", True, b"a/b", b"")] and set(found[2:]) <= {("attrib", True, b"a/b", b"")}
+    assert w.until_mark() == [("create", True, b"a", b""), ("create", True, b"a/b", b"")]
     done(box, "move", "f", "a/g", "1")
     assert w.until_mark() == [("move", False, b"f", b"a/g")]
     done(box, "delete", "a", "1")
@@ -938,14 +941,14 @@ def test_watch_through_a_link(box):
 
 
 def test_watch_of_a_deep_tree(keeper):
-    box = keeper.new_box(OPEN_FILES=16)
+    box = keeper.new_box(OPEN_FILES=24)
     python(box, DEEP % (200, "d", "d"))
     w = Watch(box)
     deep = "/".join(["d"] * 200)
     sh(box, f"touch {deep}/last")
     w.until("create", deep + "/last")
     sh(box, "rm -rf d")
-    assert w.until("delete", "d", directory=True)[-2] == ("delete", True, b"d/d", b"")
+    assert ("delete", True, b"d/d", b"") in w.until("delete", "d", directory=True)
 
 
 def test_watch_says_when_something_was_lost(box):

@@ -120,7 +120,7 @@ static unsigned int count_names(void)
 }
 
 /* The same whether the file system has files without a name or not. */
-static void try_new_file(int (*open_it)(struct new_file *, const struct place *))
+static void try_new_file(int (*open_it)(struct new_file *, const struct place *, mode_t))
 {
 	struct place p;
 	struct new_file n;
@@ -128,7 +128,7 @@ static void try_new_file(int (*open_it)(struct new_file *, const struct place *)
 
 	go_there();
 	CHECK_EQ_INT(place_open(&p, "f", false), 0);
-	CHECK_EQ_INT(open_it(&n, &p), 0);
+	CHECK_EQ_INT(open_it(&n, &p, 0640), 0);
 	CHECK_EQ_INT(io_write_all(n.fd, "one", 3), 0);
 	CHECK_EQ_INT(access("f", F_OK), -1);
 	CHECK_EQ_INT(new_file_publish(&n, false, &is_new), 0);
@@ -137,7 +137,7 @@ static void try_new_file(int (*open_it)(struct new_file *, const struct place *)
 	check_file("f", "one");
 	CHECK_EQ_INT(count_names(), 1);
 
-	CHECK_EQ_INT(open_it(&n, &p), 0);
+	CHECK_EQ_INT(open_it(&n, &p, 0640), 0);
 	CHECK_EQ_INT(io_write_all(n.fd, "two", 3), 0);
 	CHECK_EQ_INT(new_file_publish(&n, false, &is_new), EEXIST);
 	CHECK_EQ_INT(new_file_publish(&n, true, &is_new), 0);
@@ -146,12 +146,12 @@ static void try_new_file(int (*open_it)(struct new_file *, const struct place *)
 	check_file("f", "two");
 	CHECK_EQ_INT(count_names(), 1);
 
-	CHECK_EQ_INT(open_it(&n, &p), 0); /* never published */
+	CHECK_EQ_INT(open_it(&n, &p, 0640), 0); /* never published */
 	new_file_close(&n);
 	CHECK_EQ_INT(count_names(), 1);
 	CHECK_EQ_INT(unlink("f"), 0);
 	CHECK_EQ_INT(mkdir("f", 0755), 0);
-	CHECK_EQ_INT(open_it(&n, &p), 0);
+	CHECK_EQ_INT(open_it(&n, &p, 0640), 0);
 	CHECK_EQ_INT(new_file_publish(&n, true, &is_new), EISDIR);
 	new_file_close(&n);
 	CHECK_EQ_INT(count_names(), 1);
@@ -185,7 +185,7 @@ TEST(box_files_new_file_with_a_name_goes_on_sigterm)
 		struct new_file n;
 
 		(void)alarm(60);
-		if (new_file_open_named(&n, &p) == 0)
+		if (new_file_open_named(&n, &p, 0600) == 0)
 			(void)!write(ready[1], "x", 1);
 		for (;;)
 			(void)pause();

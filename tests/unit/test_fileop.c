@@ -74,6 +74,7 @@ TEST(fileop_range_is_what_the_words_say)
 		{ 100, "1x", "", -EINVAL, 0, 0 },
 		{ 100, "0", "-1", -EINVAL, 0, 0 },
 		{ 100, "0", "x", -EINVAL, 0, 0 },
+		{ 100, "0", "99999999999999999999999x", -EINVAL, 0, 0 },
 	};
 
 	for (size_t i = 0; i < ARRAY_LEN(cases); i++) {

@@ -257,6 +257,7 @@ def seeds_fileop():
     write("fileop", "changed", read(100, if_none_match='"x", W/"y"'))
     write("fileop", "bad-tags", read(100, if_none_match='x, ' + tag))
     write("fileop", "bad-number", read(100, "--1"))
+    write("fileop", "bad-huge", read(100, "1", "81446744073709551616J"))
 
 
 def seeds_ops():
