@@ -66,7 +66,7 @@ class Filed(Box):
     """A box, of which the files are wanted."""
 
     def target(self, tail, query):
-        return f"{self.path}/{tail}" + (f"?{urllib.parse.urlencode(query, quote_via=urllib.parse.quote)}" if query else "")
+        return f"{self.path}/{tail}" + (f"?{urllib.parse.urlencode(query, quote_via=urllib.parse.quote, safe='/')}" if query else "")
 
     def ask(self, method, tail, body=None, headers=None, query=None):
         headers = {**(self.headers or {}), **(BYTES if body is not None else {}), **(headers or {})}
@@ -153,6 +153,7 @@ def look(path):
     if stat.S_ISLNK(s.st_mode): return "-> " + os.readlink(path)
     if stat.S_ISDIR(s.st_mode): return "directory"
     if not stat.S_ISREG(s.st_mode): return "special"
+    if not os.access(path, os.R_OK): return "unreadable"
     return open(path, errors="replace").read() if s.st_size < 4096 else s.st_size
 top = %r
 print(json.dumps({os.path.relpath(os.path.join(at, n), top): look(os.path.join(at, n)) for at, d, f in os.walk(top) for n in d + f}))
