@@ -7,8 +7,10 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* Where an archive is unpacked to first. No listing shows such a name, nor does an archive have one. */
+/* Where an archive is unpacked to first, and what a file is written to. No listing shows such names, nor does an archive have
+ * them. */
 #define STAGING_PREFIX ".glovebox-unpack-"
+#define WRITING_PREFIX ".glovebox-put-"
 
 enum {
 	FAULT_TEXT = 512,
@@ -29,6 +31,8 @@ int fault_set(struct fault *f, int error, const char *fmt, ...)
 const char *shown(const char *name, char out[SHOWN_MAX]);
 
 bool is_staging_name(const char *name);
+/* One of both. */
+bool is_hidden_name(const char *name);
 
 /* The verbs, with their arguments. 0 or -1. */
 int pack(char *const args[], struct fault *f);

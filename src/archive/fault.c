@@ -54,3 +54,9 @@ bool is_staging_name(const char *name)
 {
 	return strncmp(name, STAGING_PREFIX, sizeof(STAGING_PREFIX) - 1) == 0;
 }
+
+bool is_hidden_name(const char *name)
+{
+	return is_staging_name(name) ||
+	       strncmp(name, WRITING_PREFIX, sizeof(WRITING_PREFIX) - 1) == 0;
+}

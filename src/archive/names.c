@@ -38,7 +38,7 @@ int name_take(const char *name, char out[PATH_MAX], const char **why)
 			return refuse(why, "leads out");
 		if (n > NAME_MAX)
 			return refuse(why, "has a part of more than 255 bytes");
-		if (part == PART_NAME && is_staging_name(name))
+		if (part == PART_NAME && is_hidden_name(name))
 			return refuse(why, "has a part that is a name of ours");
 		if (part == PART_NAME) {
 			if (at > 0)

@@ -145,7 +145,7 @@ static int pack_one(struct packer *p)
 {
 	struct stat st;
 
-	if (is_staging_name(p->walk.name))
+	if (is_hidden_name(p->walk.name))
 		return 0;
 	if (!walk_path(&p->walk, p->path)) {
 		(void)snprintf(p->path, sizeof(p->path), "%s", p->walk.name);

@@ -51,18 +51,23 @@ static int open_target(struct stage *s)
 	return -errno;
 }
 
-/* From the last part up, as many as were made, and only what is empty. */
+/* From the last part up, as many as were made, and only what is empty. Behind those may be some that could not be made. */
 static void unmake_target(const struct stage *s)
 {
 	char path[PATH_MAX];
 	size_t n = strnlen(s->path, sizeof(path) - 1);
+	unsigned int left = s->made;
 
 	(void)memcpy(path, s->path, n);
-	for (unsigned int i = 0; i < s->made; i++) {
+	while (left > 0) {
 		while (n > 0 && path[n - 1] == '/')
 			n--;
 		path[n] = '\0';
-		if (n == 0 || rmdir(path) < 0)
+		if (n == 0)
+			return;
+		if (rmdir(path) == 0)
+			left--;
+		else if (left < s->made || (errno != ENOENT && errno != ENAMETOOLONG))
 			return;
 		while (n > 0 && path[n - 1] != '/')
 			n--;

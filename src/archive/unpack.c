@@ -62,8 +62,8 @@ static int fail_sys(struct unpacker *u, int error)
 			 (unsigned long long)u->entries, shown(u->name, text), strerror(error));
 }
 
-/* Nothing more comes: by the guard, by the input, or by libarchive. */
-static int fail_read(struct unpacker *u)
+/* Nothing more comes of that member: by the guard, by the input, or by libarchive. */
+static int fail_read(struct unpacker *u, uint64_t member)
 {
 	const struct source *s = &u->source;
 	const char *said = archive_error_string(u->archive);
@@ -76,9 +76,9 @@ static int fail_read(struct unpacker *u)
 	if (archive_errno(u->archive) == ENOMEM)
 		return fault_set(u->fault, EBADMSG,
 				 "member %llu of the archive: it takes too much memory to read",
-				 (unsigned long long)u->entries + 1);
+				 (unsigned long long)member);
 	return fault_set(u->fault, EBADMSG, "member %llu of the archive: %s",
-			 (unsigned long long)u->entries + 1, said != NULL ? said : "it is damaged");
+			 (unsigned long long)member, said != NULL ? said : "it is damaged");
 }
 
 /* --- one member ----------------------------------------------------------------------------------- */
@@ -116,7 +116,7 @@ static int write_data(struct unpacker *u, int fd, uint64_t size)
 		if (r == ARCHIVE_EOF)
 			break;
 		if (r != ARCHIVE_OK)
-			return fail_read(u);
+			return fail_read(u, u->entries);
 		if (at < 0 || (uint64_t)at < end || (uint64_t)at > size || n > size - (uint64_t)at)
 			return refuse(u, "has a map that is wrong");
 		end = (uint64_t)at + n;
@@ -297,7 +297,7 @@ static int take_all(struct unpacker *u)
 
 	while ((r = archive_read_next_header(u->archive, &u->entry)) != ARCHIVE_EOF) {
 		if (!is_taken(u->archive, r))
-			return fail_read(u);
+			return fail_read(u, u->entries + 1);
 		u->name = archive_entry_pathname(u->entry);
 		u->entries++;
 		if (u->name == NULL || u->entries != u->source.guard.members)
@@ -309,8 +309,9 @@ static int take_all(struct unpacker *u)
 		if (take_member(u) < 0)
 			return -1;
 	}
-	return u->source.guard.state != TAR_GUARD_END || source_rest(&u->source) < 0 ? fail_read(u)
-										     : 0;
+	return u->source.guard.state != TAR_GUARD_END || source_rest(&u->source) < 0
+		       ? fail_read(u, u->entries + 1)
+		       : 0;
 }
 
 static int read_archive(struct unpacker *u)
@@ -322,7 +323,7 @@ static int read_archive(struct unpacker *u)
 		return fault_set(u->fault, ENOMEM, "no memory");
 	if (archive_read_support_format_tar(u->archive) != ARCHIVE_OK ||
 	    archive_read_open(u->archive, u, NULL, give, NULL) != ARCHIVE_OK)
-		(void)fail_read(u);
+		(void)fail_read(u, u->entries + 1);
 	else
 		r = take_all(u);
 	(void)archive_read_free(u->archive);

@@ -156,8 +156,14 @@ static void on_stat_end(struct file_call *c)
 static char *copy_header(const struct req *r, const char *name)
 {
 	struct http_slice v = req_get(r, name);
+	char *text = malloc(v.n + 1);
 
-	return strndup(v.p != NULL ? v.p : "", v.n);
+	if (text == NULL)
+		return NULL;
+	if (v.n > 0)
+		(void)memcpy(text, v.p, v.n);
+	text[v.n] = '\0';
+	return text;
 }
 
 void file_read(struct req *r, struct abox *a, const struct file_shape *s, const struct file_path *p)

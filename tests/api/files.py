@@ -65,6 +65,10 @@ def checked(entry):
 class Filed(Box):
     """A box, of which the files are wanted."""
 
+    def __init__(self, server, headers=None, **fields):
+        super().__init__(server, headers, **fields)
+        self.out("true")  # its init is what it will be: one that becomes it later looks like a leak of the test that runs then
+
     def target(self, tail, query):
         return f"{self.path}/{tail}" + (f"?{urllib.parse.urlencode(query, quote_via=urllib.parse.quote)}" if query else "")
 
@@ -118,7 +122,7 @@ class Filed(Box):
         """Those of all pages."""
         found, following = self.page(**query)
         while following is not None:
-            more, following = self.page(**query, after=following)
+            more, following = self.page(**{**query, "after": following})
             assert more, "there were said to be more"
             found += more
         return found

@@ -866,3 +866,29 @@ def test_calls_are_use(server):
             box.list().ok()
         until(lambda: box.get()[0] == 410, "nobody needs it any more")
         assert box.read("f").refused(410, "gone")["reason"] == "idle"
+
+
+def test_changes_are_audited_and_counted(serve):
+    """Whoever changed something, and how; never what it is called. To look is no event."""
+    server = serve()
+    with Filed(server) as box:
+        box.write("secret-name", b"12345").ok(201)
+        box.form("by-form", [file_part(b"x")]).ok(201)
+        box.mkdir("d").ok(201)
+        box.move("secret-name", "d/moved").ok(200)
+        box.bytes("d/moved"), box.stat("d/moved").ok(), box.names(recursive=1), box.pack().ok()
+        box.write("d", b"x").refused(409, "is_a_directory")
+        box.remove("d", recursive=1).ok(204)
+        box.unpack(tar(member("f", b"x"))).ok()
+        text = server.request("GET", "/metrics")[2].decode()
+    file = server.state_dir / "audit" / "audit.jsonl"
+    lines = until(lambda: (lambda found: found if len(found) == 5 else None)(
+        [e for e in map(json.loads, file.read_text().splitlines()) if e["event"] == "file"]), "all of them")
+    assert [e["operation"] for e in lines] == ["write", "write", "move", "delete", "unpack"]
+    assert all(e["box"] == box.id and e["tenant"] == "local" and e["request"] and e["route"] for e in lines)
+    assert "secret-name" not in file.read_text()
+    counted = dict(re.findall(r'^glovebox_file_calls_total\{operation="(\w+)"\} (\d+)$', text, re.M))
+    assert counted == {"stat": "1", "read": "1", "write": "3", "mkdir": "1", "delete": "1", "move": "1", "list": "1", "tree": "0", "watch": "0", "pack": "1", "unpack": "1"}
+    assert re.search(r"^glovebox_file_calls 0$", text, re.M)
+    moved = {d: int(n) for d, n in re.findall(r'^glovebox_file_bytes_total\{direction="(\w+)"\} (\d+)$', text, re.M)}
+    assert moved["in"] >= 6 + 1024 and moved["out"] > 5

@@ -39,6 +39,7 @@ TEST(archive_names)
 		{ "./../a", NULL, "leads out" },
 		{ ".glovebox-unpack-1", NULL, "has a part that is a name of ours" },
 		{ "a/.glovebox-unpack-1/b", NULL, "has a part that is a name of ours" },
+		{ "a/.glovebox-put-1", NULL, "has a part that is a name of ours" },
 	};
 
 	for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {

@@ -62,11 +62,11 @@ TEST(http_range_that_is_none)
 /* It never reads beyond what it is given. */
 TEST(http_range_has_an_end)
 {
-	static const char text[] = "bytes=12-34";
+	static const char text[] = "bytes=1-99";
 	struct http_range r;
 
 	for (size_t n = 0; n < sizeof(text); n++) {
 		http_range_parse((struct http_slice){ text, n }, &r);
-		CHECK(r.set == (n >= 9 && n < sizeof(text)));
+		CHECK(r.set == (n >= 8 && n < sizeof(text)));
 	}
 }
