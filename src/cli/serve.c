@@ -550,7 +550,8 @@ static void say_start(const struct supervisor *s)
 	if (config_bool(&s->config, CONF_NO_AUTH))
 		say("warning: no_auth lets everybody in who can connect");
 	if (config_bool(&s->config, CONF_SE_ALLOW_NETWORK))
-		say("no box has a network yet: se_allow_network (SANDBOX_ALLOW_NETWORK) has no effect");
+		say("no box has a network yet: se_allow_network (SANDBOX_ALLOW_NETWORK) has no "
+		    "effect");
 }
 
 /* What we hold, and what the keeper needs to lay out the descriptors of the others. */

@@ -247,8 +247,7 @@ static void form_end(struct req *r)
 		file_call_fed(&f->call);
 }
 
-int file_form(struct req *r, struct abox *a, const struct file_shape *s,
-	      const struct file_put *put)
+int file_form(struct req *r, struct abox *a, const struct file_shape *s, const struct file_put *put)
 {
 	static const struct file_ops ops = { .want = form_want,
 					     .end = on_end,

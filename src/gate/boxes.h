@@ -118,7 +118,8 @@ struct abox {
 		pooled; /* a kernel that waited in the pool, for whoever has a first cell: gjob_give() */
 	bool has_pooled;
 
-	struct se_queue *se; /* of a session of the Sandbox Runtime: what waits and runs; else NULL */
+	struct se_queue
+		*se; /* of a session of the Sandbox Runtime: what waits and runs; else NULL */
 
 	struct making *making;
 	enum abox_reason reason; /* of the end that is under way */

@@ -98,8 +98,8 @@ struct gate {
 	unsigned int naboxes;
 	struct se_making *se_making; /* sessions of the Sandbox Runtime that are on their way */
 	struct table kernel_table;   /* by their UUIDs */
-	struct table tombs;        /* boxes that have ended */
-	struct table idems;        /* answers to be given again */
+	struct table tombs;          /* boxes that have ended */
+	struct table idems;          /* answers to be given again */
 	struct runs runs;
 	char node[5]; /* of ids */
 
