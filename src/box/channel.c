@@ -154,6 +154,6 @@ void channel_event(struct init *in, struct job *j)
 		channel_watch(in, j, 0);
 		return;
 	}
-	if (j->tells)
+	if (j->tells && j->channel_fd >= 0)
 		take_messages(in, j);
 }

@@ -1054,6 +1054,7 @@ def check_many(tmp_path, members, size):
     shutil.rmtree(tmp_path / "out")
 
 
+@pytest.mark.more
 def test_many_members_in_little_memory(tmp_path):
     check_many(tmp_path, 3000, 32 << 20)
 

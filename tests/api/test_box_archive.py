@@ -115,6 +115,7 @@ def test_large_and_sparse_files_are_packed(server):
         assert found["big"] == content and found["sparse"] == bytes(30 * MIB) + b"end"
 
 
+@pytest.mark.more
 def test_a_file_that_shrinks_while_it_is_packed(server):
     """The archive is sound, or the connection is cut: never does a broken one end as if it were whole."""
     with Filed(server, limits={"workspace_bytes": 200 * MIB}) as large:

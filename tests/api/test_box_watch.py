@@ -175,6 +175,7 @@ def test_a_watcher_that_leaves(server, box, top):
     until(lambda: len(server.tree()) <= before, "their jobs have ended")
 
 
+@pytest.mark.more
 def test_a_slow_reader(server, box, top):
     """What it did not take is told, or told to be lost: `overflow`. The gate does not keep it all, and the box is not held up."""
     gate = server.pid_of("gate")

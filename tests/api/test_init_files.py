@@ -552,7 +552,7 @@ for i in range(%d):
 """
 
 
-@pytest.mark.parametrize("depth, name", [(100, "d"), (3000, "d"), (40, "n" * 250)])
+@pytest.mark.parametrize("depth, name", [(100, "d"), pytest.param(3000, "d", marks=pytest.mark.more), (40, "n" * 250)])
 @pytest.mark.parametrize("limit", [24, 1024])
 def test_a_tree_may_be_as_deep_as_it_likes(keeper, depth, name, limit):
     """Deeper than there are descriptors, and longer than a path may be."""

@@ -825,6 +825,7 @@ def test_one_does_its_worst_beside_others(server):
             honest(answer, name)
 
 
+@pytest.mark.more
 def test_saturated(serve):
     server, word = serve(env={"GLOVEBOX_MAX_CONCURRENT_EXECUTIONS": "1", "GLOVEBOX_EXECUTION_QUEUE_TIMEOUT": "200ms"}), mark()
     with concurrent.futures.ThreadPoolExecutor(1) as pool:

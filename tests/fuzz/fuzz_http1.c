@@ -344,14 +344,14 @@ static void fuzz_range(const uint8_t *p, size_t n)
 {
 	char *copy = (char *)exact_copy(p, n);
 	struct http_range r;
-	uint64_t start = 0, count = 0;
+	uint64_t start = 0, len = 0;
 	int rc;
 
 	http_range_parse((struct http_slice){ copy, n }, &r);
 	free(copy);
 	MUST(r.set || (strcmp(r.from, "0") == 0 && r.count[0] == '\0'));
-	rc = fileop_range(1000, r.from, r.count, &start, &count);
-	MUST(rc == -ERANGE || (rc == 0 && start < 1000 && count > 0 && count <= 1000 - start));
+	rc = fileop_range(1000, r.from, r.count, &start, &len);
+	MUST(rc == -ERANGE || (rc == 0 && start < 1000 && len > 0 && len <= 1000 - start));
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)

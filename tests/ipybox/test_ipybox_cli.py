@@ -67,6 +67,7 @@ def test_a_box_in_the_foreground(ipybox, tmp_path):
     assert [name for name in os.listdir(tmp_path) if name.startswith("glovebox-")] == []
 
 
+@pytest.mark.more
 @pytest.mark.parametrize("sig", [signal.SIGTERM, signal.SIGHUP])
 def test_other_ends(ipybox, sig):
     process, said = ipybox("--executor-port", "0", "--resource-port", "0")
@@ -74,6 +75,7 @@ def test_other_ends(ipybox, sig):
     assert ended(process, sig)[0] == 0
 
 
+@pytest.mark.more
 def test_it_is_killed(ipybox):
     """Its server notices."""
     process, said = ipybox("--executor-port", "0", "--resource-port", "0")
@@ -109,6 +111,7 @@ def test_on_a_server(serve, ipybox, run):
     assert server.request("DELETE", f"/v1/boxes/{other}")[0] == 204
 
 
+@pytest.mark.more
 def test_the_box_goes(serve, ipybox):
     """Its process does not stay behind: it hears of it when it next says that the box is needed."""
     server = serve(box_ttl_default="3s")
