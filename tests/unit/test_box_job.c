@@ -516,3 +516,21 @@ TEST(box_job_whose_channel_was_closed_tells_nothing)
 	CHECK(!j->tells);
 	end_going(j, channel);
 }
+
+/* A job may fail before its input has come; who sends that is not told that there is no such job, since its start may not
+ * have been told yet. */
+TEST(box_job_that_ended_takes_input_without_a_word)
+{
+	struct job *j = ended_job(3);
+	struct frame f = {
+		.type = FRAME_INPUT, .id = 5, .payload = (const uint8_t *)"x", .len = 1
+	};
+
+	in->gate_fd = out[1]; /* whatever: nothing is sent */
+	job_input(in, &f);
+	CHECK_EQ_INT(in->reply_len, 0);
+	f.id = 6; /* of nobody */
+	job_input(in, &f);
+	CHECK(in->reply_len > 0);
+	close_job(j);
+}
