@@ -21,6 +21,7 @@ static const struct verb {
 	const char *link; /* a link to the program of this name is this verb; or NULL */
 } verbs[] = {
 	{ "run", verb_run, "run a Python or shell program in a fresh box", NULL },
+	{ "invoke", verb_invoke, "call the handler of a script in a fresh box", "sandbox-run" },
 	{ "shell", verb_shell, "an interactive session in a box: Python, or a shell", NULL },
 	{ "serve", verb_serve, "serve boxes over HTTP", "code-interpreter-api" },
 	{ "ps", verb_ps, "the boxes of a server, and what runs in them", NULL },
@@ -28,6 +29,8 @@ static const struct verb {
 	{ "cp", verb_cp, "copy files into a box or out of it", NULL },
 	{ "logs", verb_logs, "what cells and commands of a box have said", NULL },
 	{ "kill", verb_kill, "end boxes", NULL },
+	{ "ipybox", verb_ipybox, "a box on two ports, for programs that are written for ipybox",
+	  NULL },
 	{ "doctor", verb_doctor,
 	  "what this machine offers, layer by layer, and how to get the rest", NULL },
 	{ "demo", verb_demo, "ten famous attacks in a box, and how each is refused", NULL },

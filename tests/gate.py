@@ -4,6 +4,7 @@
 Numbers of operations, frames, limits and layers are read from the tables, as the program does.
 """
 import array
+import collections
 import pathlib
 import re
 import socket
@@ -15,8 +16,8 @@ ROOT = pathlib.Path(__file__).resolve().parent.parent
 REPLY_OK, REPLY_FAILED, EVENT_GONE = 128, 129, 130
 EVENT_REFUSED = 133
 BOX_HEARD = 2
-JOB_CELL = 4
-JOB_STDIN = 2
+JOB_FILE, JOB_CELL = 1, 2
+JOB_STDIN, JOB_ATTENDED = 2, 1 << 9
 FRAME_MORE, FRAME_END, FRAME_LATE = 1, 2, 1 << 15
 
 
@@ -48,6 +49,53 @@ def default_limits():
 def text(s):
     data = s.encode() if isinstance(s, str) else s
     return struct.pack("<I", len(data)) + data
+
+
+# --- what operations on files say (wire/listing.h, wire/watch.h) ----------------------------------------------
+
+Entry = collections.namedtuple("Entry", "type flags mode size mtime ctime inode path target")
+NEW = 1
+CHANGES = ("ready", "create", "modify", "attrib", "delete", "move", "overflow")
+
+
+def etag(entry):
+    return f'"{entry.inode:x}-{entry.size:x}-{entry.mtime:x}-{entry.ctime:x}"'
+
+
+def string_at(data, at):
+    n = struct.unpack_from("<I", data, at)[0]
+    assert at + 4 + n <= len(data)
+    return data[at + 4:at + 4 + n], at + 4 + n
+
+
+def first_entry(data):
+    """The record at the front, and what follows."""
+    length = struct.unpack_from("<I", data)[0]
+    kind, *fields = struct.unpack_from("<BBIQQQQ", data, 4)
+    path, at = string_at(data, 42)
+    target, at = string_at(data, at)
+    assert at == 4 + length
+    return Entry(chr(kind), *fields, path, target), data[at:]
+
+
+def entries(data):
+    found = []
+    while data:
+        entry, data = first_entry(data)
+        found.append(entry)
+    return found
+
+
+def changes(data):
+    """[(what, is a directory, path, to)], and the bytes of a record that is not complete."""
+    found = []
+    while len(data) >= 4 and len(data) >= 4 + struct.unpack_from("<I", data)[0]:
+        path, at = string_at(data, 6)
+        to, at = string_at(data, at)
+        assert at == 4 + struct.unpack_from("<I", data)[0]
+        found.append((CHANGES[data[4]], bool(data[5]), path, to))
+        data = data[at:]
+    return found, data
 
 
 class Failed(Exception):
@@ -152,6 +200,7 @@ class Box:
 
     def __init__(self, keeper, number, fd, layers):
         self.keeper, self.number, self.layers = keeper, number, layers
+        self.last_job = 1_000_000  # of those that are numbered here
         self.attach_fd(fd)
 
     def attach_fd(self, fd, hello=True):
@@ -160,7 +209,7 @@ class Box:
         self.buffer = b""
         self.kept = {}
         if hello:
-            self.send("HELLO", body=struct.pack("<IIQ", 1, 1, 0))
+            self.send("HELLO", body=struct.pack("<IIQ", 2, 2, 0))
             assert self.receive().name == "HELLO"
 
     def attach(self, hello=True):
@@ -199,14 +248,14 @@ class Box:
         body += b"".join(map(text, argv)) + b"".join(map(text, env))
         self.send("RUN", job, body=body)
 
-    def next(self, job):
-        """The next frame of a job; what comes for others is kept for them. REFUSED is raised."""
+    def next(self, job, refused=True):
+        """The next frame of a job; what comes for others is kept for them. REFUSED is raised, unless told otherwise."""
         waiting = self.kept.get(job)
         frame = waiting.pop(0) if waiting else self.receive()
         while frame.job != job:
             self.kept.setdefault(frame.job, []).append(frame)
             frame = self.receive()
-        if frame.name == "REFUSED":
+        if frame.name == "REFUSED" and refused:
             raise Failed(struct.unpack_from("<I", frame.body)[0], frame.body[8:].decode())
         return frame
 
@@ -237,6 +286,31 @@ class Box:
                 others.append(frame)
         self.send("INPUT_END", job, sent)
         self.kept[job] = others + self.kept.get(job, [])
+
+    def file(self, op, path, *words, data=None, flags=0, cwd="/workspace", env=()):
+        """(stdout, stderr, Exit) of an operation on files. It may end before it has taken all of its data."""
+        self.last_job += 1
+        job, sent, taken, started = self.last_job, 0, 0, False
+        self.run(job, op, path, *words, kind=JOB_FILE, flags=flags | (JOB_STDIN if data is not None else 0), cwd=cwd, env=env)
+        out = {1: b"", 2: b""}
+        while True:
+            while data is not None and sent < len(data) and sent < taken + 65536:
+                part = data[sent:min(sent + 32768, taken + 65536)]
+                self.send("INPUT", job, sent, body=part)
+                sent += len(part)
+            if data is not None and sent == len(data):
+                self.send("INPUT_END", job, sent)
+                data = None
+            frame = self.next(job, refused=not started)
+            started = started or frame.name == "STARTED"
+            if frame.name == "INPUT_ACK":
+                taken = frame.number
+            elif frame.name == "OUTPUT":
+                self.send("ACK", job, frame.number)
+                out[frame.flags] += frame.body
+            elif frame.name == "EXIT":
+                self.send("ACK", job, frame.number)
+                return out[1], out[2], Exit(frame.body)
 
     def until_cell(self, job, ack=True):
         """Cell: everything of it up to its EXIT."""

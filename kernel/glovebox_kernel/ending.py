@@ -110,15 +110,16 @@ def status_of(error):
     return 1
 
 
-def _flush():
+def flush():
     """False: what was printed could not be written."""
     fine = True
-    for stream in (sys.stdout, sys.stderr):
+    for name in ("stdout", "stderr"):
+        stream = getattr(sys, name, None)
         try:
             if stream is not None and not stream.closed:
                 stream.flush()
         except Exception as e:
-            if stream is sys.stdout:
+            if name == "stdout":
                 _ignore(e, stream)
                 fine = False
     return fine
@@ -191,10 +192,10 @@ def end(status, libc):
     except BaseException as e:
         _ignore(e, threading._shutdown)
     atexit._run_exitfuncs()
-    fine = _flush()
+    fine = flush()
     _empty_modules()
     # Finalisers may have printed something.
-    if not fine or not _flush():
+    if not fine or not flush():
         status = 120
     libc.fflush(None)
     if status < 0:
@@ -204,3 +205,12 @@ def end(status, libc):
         _stop(status)
     finally:
         os._exit(status)
+
+
+def leave(libc):
+    """The end of a process that has nothing more to say. Does not return."""
+    libc.fflush(None)
+    try:
+        _stop(0)
+    finally:
+        os._exit(0)

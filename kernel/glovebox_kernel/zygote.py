@@ -3,6 +3,7 @@
 
     python3 kernel.pyz --freeze MODULE...                  a program: as it is started cold, without options
     python3 -I -B kernel.pyz --freeze-kernel MODULE...     a kernel
+    python3 kernel.pyz --handler                           nothing is frozen: a program, or the call of a handler, at once
 
 Descriptor 4 is the image, 5 the shared object of src/warm. The process that froze ends with status 0; a thawed one says on its channel that it waits,
 and goes on when it is told what to do.
@@ -15,12 +16,14 @@ import os
 import socket
 import sys
 
-from . import archive, ending, fresh, rehearsal, script
+from . import archive, ending, fresh, handler, rehearsal, script
 
 CHANNEL, IMAGE, FREEZE = 3, 4, 5
 CONFIG, RUN, BEGUN, WAITING, READY, END = 1, 2, 14, 15, 16, 18
 HEADER = 16
 MORE = 1
+# Of BEGUN: there will be messages.
+TELLS = 4
 
 
 def _freezer():
@@ -91,6 +94,10 @@ def _run(channel, config):
         os.environ[name] = value
     fresh.begin()
     os.chdir(config["cwd"])
+    if "handler" in config:
+        channel.send(bytes([BEGUN, TELLS]) + bytes(HEADER - 2))
+        ending.be_watched()
+        handler.run(channel)
     argv = config["argv"]
     if "source" in config:
         with open(argv[1], "xb", buffering=0) as file:
@@ -174,6 +181,13 @@ def program(modules):
     gc.freeze()
     _rehearse_program(modules)
     _freeze(lib)
+    _serve(socket.socket(fileno=CHANNEL))
+
+
+def cold():
+    """A handler without an image."""
+    archive.shut()
+    script.prepare()
     _serve(socket.socket(fileno=CHANNEL))
 
 

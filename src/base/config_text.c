@@ -169,6 +169,21 @@ static void write_item(FILE *f, const struct config_row *row, const char *item,
 	(void)fprintf(f, "%s=%.*s:%s\n", row->key, (int)(colon - item), item, hash);
 }
 
+/* Of a secret that is no token others need to know whether it is set, and whether it has changed. */
+static void write_scalar(FILE *f, const struct config_row *row, const char *text,
+			 enum config_secrets secrets)
+{
+	char hash[SHA256_HEX];
+
+	if ((row->flags & CONFIG_SECRET) != 0 && secrets == CONFIG_WITHHELD)
+		text = "";
+	if ((row->flags & CONFIG_SECRET) != 0 && secrets == CONFIG_HASHED && *text != '\0') {
+		sha256_hex(text, strlen(text), hash);
+		text = hash;
+	}
+	(void)fprintf(f, "%s=%s\n", row->key, text);
+}
+
 static int write_text(const struct config *c, enum config_secrets secrets, struct saved *ret)
 {
 	FILE *f = open_memstream(&ret->buf, &ret->len);
@@ -181,10 +196,10 @@ static int write_text(const struct config *c, enum config_secrets secrets, struc
 		const struct config_row *row = config_row((enum config_key)i);
 		const struct config_value *v = &c->v[i];
 
-		if (secrets == CONFIG_WITHHELD && (row->flags & CONFIG_SECRET) != 0)
-			continue;
 		if ((row->flags & CONFIG_LIST) == 0)
-			(void)fprintf(f, "%s=%s\n", row->key, v->text != NULL ? v->text : "");
+			write_scalar(f, row, v->text != NULL ? v->text : "", secrets);
+		else if (secrets == CONFIG_WITHHELD && (row->flags & CONFIG_SECRET) != 0)
+			continue;
 		for (unsigned int k = 0; k < v->n; k++)
 			write_item(f, row, v->list[k], secrets);
 	}

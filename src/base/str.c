@@ -141,15 +141,12 @@ static bool component_is_plain(const char *c, size_t n)
 	return !(n == 1 && c[0] == '.') && !(n == 2 && c[0] == '.' && c[1] == '.');
 }
 
-bool path_is_plain(const char *path)
+bool path_is_below(const char *path)
 {
 	size_t len = strnlen(path, PATH_MAX);
 
 	if (len == 0 || len >= PATH_MAX)
 		return false;
-	for (const char *c = path; *c != '\0'; c++)
-		if ((unsigned char)*c < 0x20 || *c == 0x7f)
-			return false;
 	for (;;) {
 		size_t n = strcspn(path, "/");
 
@@ -159,6 +156,16 @@ bool path_is_plain(const char *path)
 			return true;
 		path += n + 1;
 	}
+}
+
+bool path_is_plain(const char *path)
+{
+	if (!path_is_below(path))
+		return false;
+	for (const char *c = path; *c != '\0'; c++)
+		if ((unsigned char)*c < 0x20 || *c == 0x7f)
+			return false;
+	return true;
 }
 
 bool path_is_plain_abs(const char *path)

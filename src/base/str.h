@@ -21,8 +21,11 @@ int str_to_milli(const char *s, uint64_t *ret);
 /* Bytes as "256 MiB", "1.5 GiB" into buf; returns buf. */
 const char *str_from_bytes(uint64_t bytes, char *buf, size_t size);
 
-/* A relative path that stays where it is: not empty, not absolute, no "." or ".." or empty
- * component, no component over 255 bytes, no control character, 4095 bytes at most. */
+/* A relative path that stays below where it begins: not empty, not absolute, no "." or ".." or empty
+ * component, no component over 255 bytes, 4095 bytes at most. Names are any other bytes. */
+bool path_is_below(const char *path);
+
+/* The same without control characters: one that can be shown, and made elsewhere. */
 bool path_is_plain(const char *path);
 
 /* An absolute path with plain components. */

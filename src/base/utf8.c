@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "base/utf8.h"
 
+#include <string.h>
+
 /* The second byte is bounded more closely behind some first ones: no overlong form, no surrogate, nothing too high. */
 static void second_range(unsigned char first, unsigned char *low, unsigned char *high)
 {
@@ -87,4 +89,15 @@ bool utf8_is_tricky(uint32_t c)
 		if (c >= ranges[i].first && c <= ranges[i].last)
 			return true;
 	return false;
+}
+
+bool utf8_is_valid(const char *text)
+{
+	const unsigned char *p = (const unsigned char *)text;
+	size_t left = strlen(text), n = 1;
+	uint32_t c;
+
+	for (; left > 0 && n > 0; p += n, left -= n)
+		n = utf8_next(p, left, &c);
+	return left == 0;
 }

@@ -20,3 +20,6 @@ size_t utf8_unfinished(const unsigned char *p, size_t n);
 /* Control characters, also those of 8-bit terminals, and what changes the direction or the look of
  * the text around it: nothing that a person should be shown as it is. */
 bool utf8_is_tricky(uint32_t c);
+
+/* Whether a text is UTF-8 from its first byte to its last. */
+bool utf8_is_valid(const char *text);

@@ -15,6 +15,8 @@
 #include <sys/socket.h>
 #include <sys/uio.h>
 
+enum { MESSAGES_AT_ONCE = 64 };
+
 int channel_send(const struct job *j, uint8_t type, uint8_t flags, uint64_t cell, const void *p,
 		 size_t n, const int *fds)
 {
@@ -97,7 +99,39 @@ void channel_close(struct init *in, struct job *j)
 	fd_close(&j->channel_fd);
 }
 
-/* Two packets of a held job mean something, in this order: that it waits, and that it has begun. */
+/* Messages of a program that said that it has some, as far as there is room for them. When it has ended the rest is what is in the
+ * socket, which holds a few; who goes on sending then is not listened to for ever. */
+static void take_messages(struct init *in, struct job *j)
+{
+	static uint8_t packet[CHANNEL_HEADER + CHANNEL_PAYLOAD_MAX];
+	bool room = true;
+
+	for (int i = 0; i < MESSAGES_AT_ONCE && j->tells; i++) {
+		ssize_t n;
+
+		room = ring_fits(&j->ring, CHANNEL_PAYLOAD_MAX);
+		if (!room)
+			break;
+		n = recv(j->channel_fd, packet, sizeof(packet), MSG_DONTWAIT | MSG_TRUNC);
+		if (n < 0 && (errno == EAGAIN || errno == EINTR) && j->state == JOB_RUNNING)
+			break;
+		if (n <= 0) {
+			j->tells = false;
+		} else if (n >= CHANNEL_HEADER && (size_t)n <= sizeof(packet) &&
+			   packet[0] == CHANNEL_MESSAGE) {
+			uint16_t more = (packet[1] & CHANNEL_MORE) != 0 ? FRAME_MORE : 0;
+
+			(void)ring_put(&j->ring, FRAME_MESSAGE, more, j->id,
+				       packet + CHANNEL_HEADER, (size_t)n - CHANNEL_HEADER);
+		}
+	}
+	if (room && j->state != JOB_RUNNING)
+		j->tells = false;
+	channel_watch(in, j, j->tells && room ? EPOLLIN : 0);
+}
+
+/* Two packets of a held job mean something, in this order: that it waits, and that it has begun; and behind that, if it
+ * said so, messages. */
 void channel_event(struct init *in, struct job *j)
 {
 	uint8_t head[CHANNEL_HEADER];
@@ -113,8 +147,13 @@ void channel_event(struct init *in, struct job *j)
 			continue;
 		}
 		j->begun = n == CHANNEL_HEADER && head[0] == CHANNEL_BEGUN && j->went;
+		j->tells = j->begun && (head[1] & CHANNEL_TELLS) != 0;
+		if (j->tells)
+			break;
 		/* Begun, gone, or going its own way: its end tells. */
 		channel_watch(in, j, 0);
 		return;
 	}
+	if (j->tells && j->channel_fd >= 0)
+		take_messages(in, j);
 }

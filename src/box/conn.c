@@ -20,7 +20,7 @@ enum {
 	TURN_BYTES =
 		128 * 1024, /* of one job; then another has its turn, or this one may be paused */
 	FLUSH_MAX = 4,      /* sends in a row; then the gate is heard: it may want a pause */
-}; /* of one job; then another has its turn, or this one may be paused */
+};
 
 static void reply_put(struct init *in, uint16_t type, uint64_t id, uint64_t number, const void *p,
 		      size_t n)
@@ -75,6 +75,7 @@ void conn_close(struct init *in)
 	in->in_len = 0;
 	in->reply_len = in->reply_at = 0;
 	in->sending = -1;
+	jobs_forsake(in);
 }
 
 void conn_open(struct init *in, int fd)
@@ -112,7 +113,8 @@ static int handle_hello(struct init *in, const struct frame *f)
 		return -EPROTO;
 	in->gate_hello = true;
 	for (unsigned int i = 0; i < JOBS_MAX; i++)
-		if (in->jobs[i].state == JOB_RUNNING && in->jobs[i].in_buf != NULL) {
+		if (in->jobs[i].state == JOB_RUNNING && in->jobs[i].in_buf != NULL &&
+		    !in->jobs[i].forsaken) {
 			/* A gate that took over goes on where the last one stopped: behind what was received. */
 			reply_put(in, FRAME_INPUT_ACK, in->jobs[i].id, in->jobs[i].in_received,
 				  NULL, 0);
@@ -204,7 +206,8 @@ static int next_sender(const struct init *in)
 		int slot = (in->last_sender + i) % JOBS_MAX;
 		const struct job *j = &in->jobs[slot];
 
-		if (j->state != JOB_FREE && !j->paused && j->ring.sent < j->ring.head)
+		if (j->state != JOB_FREE && !j->paused && !j->forsaken &&
+		    j->ring.sent < j->ring.head)
 			return slot;
 	}
 	return -1;

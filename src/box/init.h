@@ -84,7 +84,9 @@ struct job {
 	bool went;               /* GO came */
 	bool ready;              /* it said that it waits for that */
 	bool begun;              /* and that it has begun */
+	bool tells;              /* and that there will be messages */
 	bool said;               /* and how it ended, before it was reaped */
+	bool forsaken;           /* its gate is gone, and it is to go, too */
 	struct kernel *kernel;   /* NULL: it is none */
 	struct cell *cell;       /* NULL: it is none */
 	uint64_t order;          /* JOB_TOLD: the lower, the earlier */
@@ -187,6 +189,8 @@ void job_pause(struct init *in, const struct frame *f);
 void job_event(struct init *in, unsigned int slot, enum watch what);
 /* Collect every process that has ended. */
 void jobs_reap(struct init *in);
+/* The gate is gone: so are the jobs that have nobody else. */
+void jobs_forsake(struct init *in);
 /* End the jobs whose time is over; the next deadline. */
 uint64_t jobs_expire(struct init *in);
 
@@ -289,7 +293,9 @@ int pipe_open(int *ours, int *theirs, bool we_read);
 /* --- files.c --- */
 
 /* Run a file operation in the calling child; the exit status is 0 or an errno. */
-int files_run(const struct job_spec *spec);
+int files_run(const struct job_spec *spec, int archive_fd);
+/* Whether it is one that needs the program for archives. */
+bool files_need_archive(const struct job_spec *spec);
 
 /* --- init.c --- */
 

@@ -41,7 +41,7 @@ unsigned int job_slot(const struct init *in, const struct job *j)
 struct job *job_find(struct init *in, uint64_t id)
 {
 	for (unsigned int i = 0; i < JOBS_MAX; i++)
-		if (in->jobs[i].state != JOB_FREE && in->jobs[i].id == id)
+		if (in->jobs[i].state != JOB_FREE && in->jobs[i].id == id && !in->jobs[i].forsaken)
 			return &in->jobs[i];
 	return NULL;
 }
@@ -158,7 +158,7 @@ bool job_reads_to_end(const struct job *j)
 /* Whether everything that comes before its EXIT is in the ring. */
 static bool is_drained(const struct job *j)
 {
-	if (j->kernel != NULL && !j->kernel->over)
+	if ((j->kernel != NULL && !j->kernel->over) || j->tells)
 		return false;
 	if (job_reads_to_end(j))
 		return j->out[0].fd < 0 && j->out[1].fd < 0;
@@ -170,6 +170,8 @@ void job_settle(struct init *in, struct job *j)
 	kernel_settle(in, j);
 	if (j->state == JOB_FREE)
 		return; /* a cell that was given up */
+	if (j->tells)
+		channel_event(in, j);
 	if (j->state == JOB_ENDED) {
 		streams_pump(in, j);
 		if (is_drained(j))
@@ -268,6 +270,21 @@ void jobs_reap(struct init *in)
 		}
 }
 
+/* Its input is not closed: what has come so far must not be taken for all of it. Jobs are freed later, by jobs_expire(): our caller may
+ * be in the middle of one. */
+void jobs_forsake(struct init *in)
+{
+	for (unsigned int i = 0; i < JOBS_MAX; i++) {
+		struct job *j = &in->jobs[i];
+
+		if (j->state == JOB_FREE || (j->flags & JOB_ATTENDED) == 0)
+			continue;
+		j->forsaken = true;
+		if (j->state == JOB_RUNNING)
+			job_kill(j, SIGKILL);
+	}
+}
+
 static void expired(struct init *in, struct job *j)
 {
 	if (j->cell != NULL) {
@@ -290,6 +307,8 @@ uint64_t jobs_expire(struct init *in)
 		struct job *j = &in->jobs[i];
 		uint64_t again;
 
+		if (j->forsaken && j->state != JOB_RUNNING)
+			job_free(in, j);
 		if (j->state == JOB_FREE)
 			continue;
 		again = streams_due(in, j, now);

@@ -4,7 +4,8 @@
  *
  * The keeper's files are the same in all boxes. One that user code can come upon, as its own program or as a descriptor of a Python that
  * starts, must not be: locks, times and watches of a file are seen by everybody who has it. Of those init makes a copy, when it is first
- * needed. Its mode, too, is something to rely on: see below.
+ * needed. Its mode, too, is something to rely on: see below. The program for archives is none of those: who executes it cannot read it, and
+ * nobody of the box can look into a process that does.
  *
  * Should: leave a copy that nobody can change.
  * Must not: give a job the keeper's own file where it is not named here.

@@ -21,13 +21,14 @@
 #include <string.h>
 #include <sys/ioctl.h>
 #include <sys/prctl.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include <termios.h>
 
 /* Descriptors of the child; those behind FD_KERNEL do not outlive exec. */
-enum { FD_CHANNEL = 3, FD_IMAGE, FD_FREEZE, FD_KERNEL, FD_REPORT, FD_THAW, FD_MAX };
+enum { FD_CHANNEL = 3, FD_IMAGE, FD_FREEZE, FD_KERNEL, FD_REPORT, FD_THAW, FD_ARCHIVE, FD_MAX };
 
 /* What becomes 0, 1, 2 and so on of the child; -1: nothing. Those up to FD_CHANNEL and FD_REPORT are ours to close. */
 struct pipes {
@@ -66,38 +67,47 @@ static void reset_signals(void)
 	(void)sigprocmask(SIG_SETMASK, &none, NULL);
 }
 
-/* What is open for other jobs may leave too few for ours to get into place. */
-static void drop_jobs(const struct init *in)
+static bool has(const int fds[FD_MAX], int fd)
 {
-	for (unsigned int i = 0; i < JOBS_MAX; i++) {
-		const struct job *j = &in->jobs[i];
-
-		if (j->state == JOB_FREE)
-			continue;
-		for (unsigned int k = 0; k < 2; k++)
-			if (j->out[k].fd >= 0)
-				(void)close(j->out[k].fd);
-	}
+	for (int i = 0; i < FD_MAX; i++)
+		if (fds[i] == fd)
+			return true;
+	return false;
 }
 
-static int move_up(const struct init *in, int fd)
+/* What is open for init and for other jobs may leave too few for ours to get into place. */
+static void drop_others(const struct pipes *p, const int high[FD_MAX])
 {
-	int high = fcntl(fd, F_DUPFD, FD_MAX);
+	struct rlimit l;
 
-	if (high < 0 && errno == EMFILE) {
-		drop_jobs(in);
-		high = fcntl(fd, F_DUPFD, FD_MAX);
-	}
-	return high;
+	if (getrlimit(RLIMIT_NOFILE, &l) < 0)
+		return;
+	for (int fd = FD_MAX; fd < (int)l.rlim_cur; fd++)
+		if (!has(p->child, fd) && !has(high, fd))
+			(void)close(fd);
 }
 
-static void take_descriptors(const struct init *in, const struct pipes *p)
+/* One that is out of the way already stays. */
+static int move_up(const struct pipes *p, const int high[FD_MAX], int fd)
+{
+	int moved = fd >= FD_MAX ? fd : fcntl(fd, F_DUPFD, FD_MAX);
+
+	if (moved < 0 && errno == EMFILE) {
+		drop_others(p, high);
+		moved = fcntl(fd, F_DUPFD, FD_MAX);
+	}
+	return moved;
+}
+
+static void take_descriptors(const struct pipes *p)
 {
 	int high[FD_MAX];
 
 	/* First out of the way of the places, then into place. */
+	for (int i = 0; i < FD_MAX; i++)
+		high[i] = -1;
 	for (int i = 0; i < FD_MAX; i++) {
-		high[i] = p->child[i] >= 0 ? move_up(in, p->child[i]) : -1;
+		high[i] = p->child[i] >= 0 ? move_up(p, high, p->child[i]) : -1;
 		if (high[i] < 0 && p->child[i] >= 0)
 			fail(p->child[FD_REPORT], "descriptors");
 	}
@@ -174,7 +184,7 @@ static _Noreturn void child(const struct init *in, const struct job_spec *spec,
 		fail(report, "session");
 	if ((spec->flags & JOB_PTY) != 0 && ioctl(p->child[0], TIOCSCTTY, 0) < 0)
 		fail(report, "terminal");
-	take_descriptors(in, p);
+	take_descriptors(p);
 	report = FD_REPORT;
 	if (in->shielded)
 		take_shield_off();
@@ -189,8 +199,8 @@ static _Noreturn void child(const struct init *in, const struct job_spec *spec,
 		fail(report, "uid");
 	if (chdir(spec->cwd) < 0)
 		fail(report, "working directory");
-	if (spec->kind != JOB_EXEC)
-		_exit(files_run(spec));
+	if (spec->kind == JOB_FILE)
+		_exit(files_run(spec, p->child[FD_ARCHIVE] >= 0 ? FD_ARCHIVE : -1));
 	if ((spec->flags & JOB_THAW) != 0)
 		(void)syscall(SYS_execveat, FD_THAW, "", spec->argv, spec->envp, AT_EMPTY_PATH);
 	else
@@ -272,7 +282,7 @@ static int open_channel(struct job *j, int *theirs)
 	return 0;
 }
 
-/* 0, or -ENOENT: this box was not given what the job needs. */
+/* 0, or -ENOENT: this box was not given what the job needs. Of a file operation that would mean another thing: -ENOSYS. */
 static int take_kit(struct init *in, const struct job_spec *spec, struct pipes *p)
 {
 	/* Only who freezes has the image beside what user code can come upon. */
@@ -287,13 +297,14 @@ static int take_kit(struct init *in, const struct job_spec *spec, struct pipes *
 		{ thaw, KIT_THAW, FD_THAW },
 		{ freeze, KIT_FREEZE, FD_FREEZE },
 		{ kit, KIT_KERNEL, FD_KERNEL },
+		{ files_need_archive(spec), KIT_ARCHIVE, FD_ARCHIVE },
 	};
 
 	for (unsigned int i = 0; i < ARRAY_LEN(rows); i++) {
 		int fd = rows[i].wanted ? kit_part(in, rows[i].part) : -1;
 
 		if (rows[i].wanted && fd < 0)
-			return fd;
+			return fd == -ENOENT && spec->kind == JOB_FILE ? -ENOSYS : fd;
 		p->child[rows[i].place] = fd;
 	}
 	return 0;

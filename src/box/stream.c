@@ -277,7 +277,10 @@ void job_input(struct init *in, const struct frame *f)
 	const uint8_t *p = f->payload;
 	size_t n = f->len;
 
-	if (j == NULL || j->in_buf == NULL || j->state != JOB_RUNNING) {
+	/* Behind its end: what it said itself is on the way, and would be overtaken by a refusal. */
+	if (j != NULL && j->state != JOB_RUNNING)
+		return;
+	if (j == NULL || j->in_buf == NULL) {
 		conn_refuse(in, f->id, ESRCH, "no such job, or it takes no input");
 		return;
 	}

@@ -3,13 +3,14 @@
  * Files into and out of a workspace.
  *
  * In the box they are handled by init's file operations under the user's uid. On the host nothing
- * that a box says is trusted: names were checked to be plain by wire/listing.c, files are created
- * beneath the target directory's descriptor without following a link, sizes are bounded.
+ * that a box says is trusted: names are checked to be plain, files are created beneath the target
+ * directory's descriptor without following a link, sizes are bounded.
  */
 #include "cli/run.h"
 
 #include "base/io.h"
 #include "base/own.h"
+#include "base/str.h"
 #include "cli/say.h"
 #include "wire/listing.h"
 
@@ -26,12 +27,12 @@ enum { SNAPSHOT_MAX = 200000 };
 static const char workspace[] = "/workspace";
 static const char *const no_env[] = { NULL };
 
-static int run_file_job(struct box_client *b, enum job_kind kind, uint32_t flags,
-			const char *const *argv, const struct job_io *io, const char *what,
-			const char *name, bool lenient, struct err *e)
+static int run_file_job(struct box_client *b, uint32_t flags, const char *const *argv,
+			const struct job_io *io, const char *what, const char *name, bool lenient,
+			struct err *e)
 {
 	struct job_spec spec = {
-		.kind = kind, .flags = flags, .cwd = workspace, .argv = argv, .envp = no_env
+		.kind = JOB_FILE, .flags = flags, .cwd = workspace, .argv = argv, .envp = no_env
 	};
 	struct job_exit x;
 
@@ -52,10 +53,10 @@ static int put(struct box_client *b, const struct job_io *io, const char *at, un
 	       struct err *e)
 {
 	char octal[8];
-	const char *const argv[] = { at, octal, NULL };
+	const char *const argv[] = { "write", at, octal, "", "", NULL };
 
 	(void)snprintf(octal, sizeof(octal), "%o", mode & 0777);
-	return run_file_job(b, JOB_PUT, JOB_STDIN, argv, io, "put file", at, false, e);
+	return run_file_job(b, JOB_STDIN, argv, io, "put file", at, false, e);
 }
 
 int stage_bytes(struct box_client *b, const void *p, size_t n, const char *at, unsigned int mode,
@@ -108,6 +109,10 @@ static int add_entry(void *arg, const struct listing_entry *l)
 	struct entry *e;
 	char *path;
 
+	if (!path_is_plain(l->path)) { /* no name that we would make a file by */
+		s->trouble = true;
+		return 0;
+	}
 	if (s->n == SNAPSHOT_MAX)
 		return -EFBIG;
 	if (s->n == s->cap) {
@@ -146,19 +151,19 @@ static int by_path(const void *a, const void *b)
 
 int snapshot_take(struct box_client *b, struct snapshot **ret, struct err *e)
 {
-	static const char *const argv[] = { ".", NULL };
+	static const char *const argv[] = { "tree", ".", NULL };
 	struct snapshot *s = calloc(1, sizeof(*s));
 	struct job_io io = { .in_fd = -1, .out = listing_out, .interrupt_fd = -1, .arg = s };
 	int r;
 
 	if (s == NULL)
 		return err_set(e, ERR_SYS, ENOMEM, "list the workspace");
-	r = run_file_job(b, JOB_LIST, 0, argv, &io, "list", workspace, true, e);
+	r = run_file_job(b, 0, argv, &io, "list", workspace, true, e);
 	if (r < 0 || listing_end(&s->reader) < 0) {
 		snapshot_free(s);
 		return r < 0 ? -1 : err_set(e, ERR_PROTO, 0, "the box sent half a listing");
 	}
-	s->trouble = r != 0;
+	s->trouble = s->trouble || r != 0;
 	qsort(s->v, s->n, sizeof(*s->v), by_path);
 	*ret = s;
 	return 0;
@@ -169,6 +174,8 @@ int snapshot_take(struct box_client *b, struct snapshot **ret, struct err *e)
 struct sink {
 	int fd;
 	uint64_t left; /* bytes that may still come */
+	bool headed;   /* the record in front of them has come */
+	struct listing_reader reader;
 };
 
 static int sink_out(void *arg, unsigned int stream, const uint8_t *p, size_t n)
@@ -177,6 +184,16 @@ static int sink_out(void *arg, unsigned int stream, const uint8_t *p, size_t n)
 
 	if (stream != 1)
 		return 0;
+	if (!s->headed) {
+		const struct listing_entry *head;
+		ptrdiff_t used = listing_first(&s->reader, p, n, &head);
+
+		if (used < 0)
+			return (int)used;
+		s->headed = head != NULL;
+		p += used;
+		n -= (size_t)used;
+	}
 	if (n > s->left)
 		return -EFBIG;
 	s->left -= n;
@@ -235,7 +252,7 @@ static int open_parent(int dir, const char *path)
 
 static int fetch(struct box_client *b, int dir, const struct entry *f, struct err *e)
 {
-	const char *const argv[] = { f->path, NULL };
+	const char *const argv[] = { "read", f->path, "nofollow", "0", "", "", "", NULL };
 	const char *slash = strrchr(f->path, '/');
 	const char *name = slash != NULL ? slash + 1 : f->path;
 	own_fd parent = open_parent(dir, f->path);
@@ -254,7 +271,7 @@ static int fetch(struct box_client *b, int dir, const struct entry *f, struct er
 	if (file < 0)
 		return err_set(e, ERR_INPUT, errno, "write '%s'", f->path);
 	sink.fd = file;
-	r = run_file_job(b, JOB_GET, 0, argv, &io, "fetch file", f->path, true, e);
+	r = run_file_job(b, 0, argv, &io, "fetch file", f->path, true, e);
 	if (r != 0) { /* above 0: the box says that it cannot be read */
 		(void)unlinkat(parent, temp, 0);
 		return r;

@@ -258,7 +258,7 @@ void client_no_nul(char *json, size_t n)
 	}
 }
 
-static void take_reply(struct reply *r, const struct http_answer *a)
+static void take_reply(struct reply *r, const struct http_answer *a, unsigned int flags)
 {
 	struct http_slice retry = http_answer_get(a, "Retry-After");
 	char digits[12];
@@ -268,7 +268,7 @@ static void take_reply(struct reply *r, const struct http_answer *a)
 	(void)snprintf(digits, sizeof(digits), "%.*s", (int)(retry.n < 10 ? retry.n : 0), retry.p);
 	if (str_to_u64(digits, 3600, &v) == 0)
 		r->retry_after_s = (unsigned int)v;
-	if (r->body.n == 0)
+	if (r->body.n == 0 || (flags & CALL_TEXT) != 0)
 		return;
 	client_no_nul(r->body.p, r->body.n);
 	(void)jsonr_parse(&r->doc, r->body.p, r->body.n, NULL);
@@ -336,7 +336,7 @@ int client_call(struct client *c, const struct call *q, struct reply *r, struct 
 	}
 	if (!a.keep_alive)
 		fd_close(&c->fd);
-	take_reply(r, &a);
+	take_reply(r, &a, q->flags);
 	c->used_us = clock_us();
 	c->status = r->status;
 	c->unsure = false;
@@ -469,7 +469,7 @@ int stream_open(struct client *c, const struct call *q, struct stream *s, struct
 	if (rc == 0)
 		rc = take_other(s, q, r, &any, &why);
 	if (rc == 0)
-		take_reply(r, &s->answer);
+		take_reply(r, &s->answer, q->flags);
 	stream_close(s);
 	return rc == 0 ? 1 : failed(c, rc, why, e);
 }

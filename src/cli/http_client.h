@@ -37,6 +37,7 @@ enum call_flag {
 	CALL_NO_INT = 1u << 1, /* no signal does: for what has to be done on the way out */
 	CALL_LATE = 1u << 2, /* as CALL_INT, but only where nothing has come for a while: an answer
 				* that is on its way is needed to act on the signal */
+	CALL_TEXT = 1u << 3, /* the body of the answer is left as it is: there is no document */
 };
 
 struct call {

@@ -223,6 +223,7 @@ static void keeper_args(const struct supervisor *s, struct args *a)
 		    (unsigned long long)config_u64(c, CONF_AUDIT_MAX_BYTES));
 		add(a, "store:audit_keep=%llu", (unsigned long long)config_u64(c, CONF_AUDIT_KEEP));
 	}
+	add(a, "ports=%u", config_enum(c, CONF_BOX_PORTS));
 	roots = config_list(c, CONF_MOUNT_ROOT, &n);
 	for (unsigned int i = 0; i < n; i++)
 		add(a, "root=%s", roots[i]);
@@ -549,6 +550,9 @@ static void say_start(const struct supervisor *s)
 	(void)config_list(&s->config, CONF_TOKEN, &n);
 	if (config_bool(&s->config, CONF_NO_AUTH))
 		say("warning: no_auth lets everybody in who can connect");
+	if (config_bool(&s->config, CONF_SE_ALLOW_NETWORK))
+		say("no box has a network yet: se_allow_network (SANDBOX_ALLOW_NETWORK) has no "
+		    "effect");
 }
 
 /* What we hold, and what the keeper needs to lay out the descriptors of the others. */

@@ -129,7 +129,7 @@ static void add(struct args *a, const char *option, const char *value)
 		a->n++;
 }
 
-static void make_args(struct args *a, const char *dir, const char *const *roots)
+static void make_args(struct args *a, const char *dir, const char *const *roots, bool warm)
 {
 	char path[URL_PATH + 32];
 
@@ -141,8 +141,8 @@ static void make_args(struct args *a, const char *dir, const char *const *roots)
 	(void)snprintf(path, sizeof(path), "%s/state", dir);
 	add(a, "--state-dir=", path);
 	add(a, "--audit-file=", "none");
-	/* One box, soon: what is made ahead would only take time from it. */
-	add(a, "--warm=", "false");
+	/* One box: what is made ahead would only take time from it. */
+	add(a, "--warm=", warm ? "true" : "false");
 	add(a, "--pool-size=", "0");
 	add(a, "--session-pool-size=", "0");
 	for (; roots != NULL && *roots != NULL; roots++)
@@ -200,7 +200,7 @@ static int await(struct server_near *s, int says, struct err *e)
 		       words[0] != '\0' ? words : "it said nothing");
 }
 
-int server_near_start(struct server_near *s, const char *const *roots, struct err *e)
+int server_near_start(struct server_near *s, const char *const *roots, bool warm, struct err *e)
 {
 	int life[2] = { -1, -1 }, says[2] = { -1, -1 }, r;
 	char text[URL_PATH + 16];
@@ -220,7 +220,7 @@ int server_near_start(struct server_near *s, const char *const *roots, struct er
 	r = fcntl(says[1], F_DUPFD_CLOEXEC, 10);
 	(void)close(says[1]);
 	says[1] = r;
-	make_args(&a, s->dir, roots);
+	make_args(&a, s->dir, roots, warm);
 	s->minder = fork();
 	if (s->minder == 0) {
 		(void)close(life[1]);

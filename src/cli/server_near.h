@@ -19,7 +19,8 @@ struct server_near {
 	struct url url;
 };
 
-/* roots: directories of which boxes may have parts; ends with NULL. */
-int server_near_start(struct server_near *s, const char *const *roots, struct err *e);
+/* roots: directories of which boxes may have parts; ends with NULL. warm: kernels are started from images, which takes it a moment
+ * to make; otherwise the first one is there sooner, and all others later. */
+int server_near_start(struct server_near *s, const char *const *roots, bool warm, struct err *e);
 /* It is gone, and so is everything of it. */
 void server_near_stop(struct server_near *s);

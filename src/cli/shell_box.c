@@ -246,7 +246,7 @@ static int start_server(struct shell *s, struct err *e)
 		if (roots[i][0] != '\0')
 			list[n++] = roots[i];
 	say("no server runs here: starting one for this session");
-	if (server_near_start(&s->near, list, e) < 0)
+	if (server_near_start(&s->near, list, false, e) < 0)
 		return -1;
 	client_init(&s->c, &s->near.url, "");
 	return 0;

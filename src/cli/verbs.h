@@ -10,11 +10,13 @@ enum {
 
 int verb_serve(int argc, char **argv);
 int verb_run(int argc, char **argv);
+int verb_invoke(int argc, char **argv);
 int verb_shell(int argc, char **argv);
 int verb_ps(int argc, char **argv);
 int verb_exec(int argc, char **argv);
 int verb_cp(int argc, char **argv);
 int verb_logs(int argc, char **argv);
 int verb_kill(int argc, char **argv);
+int verb_ipybox(int argc, char **argv);
 int verb_doctor(int argc, char **argv);
 int verb_demo(int argc, char **argv);

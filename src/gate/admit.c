@@ -4,9 +4,8 @@
 #include "base/own.h"
 #include "gate/gate.h"
 
-static const char *const names[] = { "execute",      "execute_stream", "session_create",
-				     "session_bash", "box_create",     "box_command",
-				     "box_cell" };
+static const char *const names[] = { "execute", "execute_stream", "session_create", "session_bash",
+				     "handler", "box_create",     "box_command",    "box_cell" };
 _Static_assert(ARRAY_LEN(names) == OPERATION_MAX, "a name for every operation");
 
 const char *operation_str(enum operation op)

@@ -18,6 +18,7 @@ enum operation {
 	OPERATION_STREAM,
 	OPERATION_SESSION,
 	OPERATION_BASH,
+	OPERATION_HANDLER,
 	OPERATION_BOX,
 	OPERATION_COMMAND, /* these two are counted; they have no slot: their box bounds them */
 	OPERATION_CELL,

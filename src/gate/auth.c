@@ -7,7 +7,7 @@
 #include "base/base64.h"
 #include "base/own.h"
 #include "base/sha256.h"
-#include "gate/gate.h"
+#include "gate/boxes.h"
 
 #include <openssl/crypto.h>
 #include <openssl/sha.h>
@@ -273,6 +273,7 @@ static void answer_preflight(struct req *r)
 int auth_check(struct req *r, bool open)
 {
 	struct http_slice origin = req_get(r, "Origin");
+	const struct listener *l = r->conn->listener;
 	struct gate *g = r->g;
 	bool shared = origin.n > 0 && is_listed(g, CONF_ALLOWED_ORIGIN, origin);
 
@@ -296,7 +297,11 @@ int auth_check(struct req *r, bool open)
 		answer_preflight(r);
 		return -1;
 	}
-	if (g->ntokens > 0 && !r->conn->listener->unix_socket)
+	if (l->inside) { /* whoever is in a box is that box */
+		r->tenant = l->box != NULL ? l->box->tenant : r->tenant;
+		return 0;
+	}
+	if (g->ntokens > 0 && !l->unix_socket)
 		return check_token(r);
 	if (g->ntokens == 0 && !config_bool(&g->config, CONF_NO_AUTH) && is_forwarded(r)) {
 		req_refuse(

@@ -514,6 +514,7 @@ static struct gbox *make(struct gate *g, const struct gbox_ops *ops, void *arg, 
 	b->arg = arg;
 	b->fd = -1;
 	b->making = true;
+	b->cwd = box_workdir(0);
 	b->next_job = clock_us(); /* of another gate were earlier ones: no id is used twice */
 	buf_init(&b->out, OUT_MAX);
 	b->next = g->boxes;
@@ -663,6 +664,7 @@ struct gbox *gbox_new(struct gate *g, const struct box_request *q, const struct 
 
 	if (b == NULL)
 		return NULL;
+	b->cwd = box_workdir(q->flags);
 	r = keep_request(b, q);
 	if (r == 0)
 		r = ask_new(b);

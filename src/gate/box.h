@@ -45,6 +45,7 @@ struct gbox {
 	void *arg;
 	uint64_t id; /* the keeper's; 0: not yet */
 	struct box_info info;
+	const char *cwd; /* where its programs begin, and where its files are */
 	int fd;
 	struct watch watch;
 	struct deferred deferred;

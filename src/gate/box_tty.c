@@ -314,7 +314,7 @@ static int tty_start(struct tty *t, uint64_t id)
 				 .flags = JOB_PTY,
 				 .rows = ROWS,
 				 .cols = COLUMNS,
-				 .cwd = "/workspace",
+				 .cwd = t->a->box->cwd,
 				 .argv = argv,
 				 .envp = env.v };
 	int r;

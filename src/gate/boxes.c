@@ -3,14 +3,18 @@
  * The boxes of the own API: finding one, how long it lives, what it is like, its end.
  *
  * A box ends at a time that was set when it was made or by PATCH, or when it has been idle for too long: no command, no
- * terminal that somebody looks at. This gate sees to both; the keeper has a deadline a little behind, for the case that
+ * operation on its files, no terminal that somebody looks at. This gate sees to both; the keeper has a deadline a little behind, for the case that
  * there is no gate. For an hour after its end a box is 410 and says why.
  */
 #include "gate/boxes.h"
 
+#include "gate/fileop.h"
+
 #include "base/clock.h"
 #include "base/layers.h"
 #include "base/own.h"
+#include "gate/ports.h"
+#include "gate/se.h"
 #include "wire/msg.h"
 
 #include <stdio.h>
@@ -31,9 +35,11 @@ struct tomb {
 	uint64_t at_us;
 };
 
+/* Somebody waits for its end. */
 struct deletion {
 	struct deletion *next;
-	struct req *r;
+	void (*done)(void *arg);
+	void *arg;
 };
 
 static const char *const reasons[] = { "ttl", "idle", "deleted", "oom", "restart", "crashed" };
@@ -99,6 +105,17 @@ bool texts_next(const struct texts *t, size_t *at, const char **key, const char 
 	*value = *at < t->n ? t->p + *at : "";
 	*at += strlen(*value) + 1;
 	return true;
+}
+
+const char *texts_get(const struct texts *t, const char *key)
+{
+	const char *k, *v;
+	size_t at = 0;
+
+	while (texts_next(t, &at, &k, &v))
+		if (strcmp(k, key) == 0)
+			return v;
+	return NULL;
 }
 
 /* --- those that were ---------------------------------------------------------------------------- */
@@ -237,15 +254,11 @@ static void abox_free(void *arg)
 static void answer_deletions(struct abox *a)
 {
 	while (a->deletions != NULL) {
-		struct deletion *d = a->deletions;
-		struct req *r = d->r;
+		struct deletion d = *a->deletions;
 
-		a->deletions = d->next;
-		free(d);
-		if (r != NULL) {
-			r->gone = NULL;
-			req_reply(r, 204, NULL, "", 0);
-		}
+		free(a->deletions);
+		a->deletions = d.next;
+		d.done(d.arg);
 	}
 }
 
@@ -254,6 +267,7 @@ static void abox_unlink(struct abox *a)
 	struct gate *g = a->g;
 
 	timer_clear(&g->loop, &a->life);
+	ports_end(a);
 	abox_unsaved(a);
 	keeper_forget(&g->keeper, a);
 	table_remove(&g->abox_table, &a->by_id);
@@ -295,10 +309,13 @@ static void end_all(struct abox *a, enum abox_reason reason)
 	a->reason = reason;
 	(void)snprintf(why, sizeof(why), "the box has ended: %s", abox_reason_str(reason));
 	timer_clear(&a->g->loop, &a->life);
+	ports_end(a);
 	tasks_end(a, reason == REASON_OOM, why);
 	kernels_end(a);
 	ttys_end(a);
 	streams_end(a);
+	file_calls_end(a);
+	se_end(a);
 	making_done(a);
 	if (reason == REASON_TTL || reason == REASON_IDLE)
 		audit(a->g, "box_expired", NULL, "tenant", a->tenant->name, "box", a->id, "reason",
@@ -350,6 +367,7 @@ static void on_ready(void *arg, struct gbox *b)
 	kernels_adopt(a);
 	tasks_adopt(a);
 	ttys_adopt(a);
+	ports_adopt(a);
 	a->idle_at_us = a->g->loop.now_us + a->idle_us;
 	abox_schedule(a);
 }
@@ -409,7 +427,7 @@ const struct gbox_ops abox_ops = {
 
 static bool is_idle(const struct abox *a)
 {
-	return a->running == 0 && a->attached == 0;
+	return a->running == 0 && a->attached == 0 && a->nfiles == 0;
 }
 
 static uint64_t next_end(const struct abox *a)
@@ -509,6 +527,8 @@ void abox_put(const struct abox *a, struct json *j)
 	while (texts_next(&a->metadata, &at, &key, &value))
 		json_str(j, key, value);
 	json_close(j, '}');
+	json_str(j, "workdir", box_workdir(a->app ? BOX_APP : 0));
+	ports_put(a, j);
 	json_u64(j, "ttl_seconds", a->ttl_us / US_PER_S);
 	json_u64(j, "idle_seconds", a->idle_us / US_PER_S);
 	own_time(j, "created_at", a->created_ms);
@@ -646,6 +666,24 @@ static const struct field patch_rows[] = {
 const struct fields box_patch_fields = { "PatchBoxRequest", patch_rows, ARRAY_LEN(patch_rows),
 					 sizeof(struct box_patch), FIELDS_CLOSED };
 
+/* Of which session it is stays as it is, said or not. 0, or -1: answered. */
+static int keep_session(struct req *r, const struct abox *a, struct texts *fresh)
+{
+	const char *had = texts_get(&a->metadata, BOX_SESSION_KEY);
+	const char *said = texts_get(fresh, BOX_SESSION_KEY);
+
+	if (said != NULL && (had == NULL || strcmp(said, had) != 0)) {
+		own_refuse(r, OWN_INVALID_FIELD, "metadata",
+			   "'metadata." BOX_SESSION_KEY "' is set by the Sandbox Runtime dialect");
+		return -1;
+	}
+	if (had == NULL || said != NULL ||
+	    texts_add(fresh, BOX_SESSION_KEY, strlen(BOX_SESSION_KEY), had, strlen(had)) == 0)
+		return 0;
+	own_refuse(r, OWN_NO_MEMORY, NULL, "out of memory");
+	return -1;
+}
+
 static int patch_metadata(struct req *r, struct abox *a, const struct box_patch *in)
 {
 	struct texts fresh = { 0 }, old = a->metadata;
@@ -654,6 +692,10 @@ static int patch_metadata(struct req *r, struct abox *a, const struct box_patch 
 		return 0;
 	if (box_take_texts(r, "metadata", &in->metadata, false, &fresh) < 0)
 		return -1;
+	if (keep_session(r, a, &fresh) < 0) {
+		texts_done(&fresh);
+		return -1;
+	}
 	a->metadata = fresh;
 	if (abox_fits(a)) {
 		texts_done(&old);
@@ -697,27 +739,56 @@ void box_patch(struct req *r)
 
 /* --- DELETE ----------------------------------------------------------------------------------------- */
 
-static void deletion_gone(struct req *r)
+int abox_delete_then(struct abox *a, void (*done)(void *arg), void *arg)
 {
-	struct deletion *d = r->work;
+	struct deletion *d = malloc(sizeof(*d));
+
+	if (d == NULL)
+		return -ENOMEM;
+	*d = (struct deletion){ .next = a->deletions, .done = done, .arg = arg };
+	a->deletions = d;
+	abox_end(a, REASON_DELETED);
+	return 0;
+}
+
+/* A request that waits for that; its client may leave. */
+struct deleter {
+	struct req *r;
+};
+
+static void deleter_gone(struct req *r)
+{
+	struct deleter *d = r->work;
 
 	d->r = NULL;
 }
 
+static void on_deleted(void *arg)
+{
+	struct deleter *d = arg;
+	struct req *r = d->r;
+
+	free(d);
+	if (r == NULL)
+		return;
+	r->gone = NULL;
+	req_reply(r, 204, NULL, "", 0);
+}
+
 void abox_delete_for(struct abox *a, struct req *r)
 {
-	struct deletion *d = calloc(1, sizeof(*d));
+	struct deleter *d = malloc(sizeof(*d));
 
-	if (d == NULL) {
-		own_refuse(r, OWN_NO_MEMORY, NULL, "out of memory");
-		return;
+	if (d != NULL) {
+		d->r = r;
+		r->work = d;
+		r->gone = deleter_gone;
+		if (abox_delete_then(a, on_deleted, d) == 0)
+			return;
+		r->gone = NULL;
+		free(d);
 	}
-	d->r = r;
-	d->next = a->deletions;
-	a->deletions = d;
-	r->work = d;
-	r->gone = deletion_gone;
-	abox_end(a, REASON_DELETED); /* answered when nothing of it is left */
+	own_refuse(r, OWN_NO_MEMORY, NULL, "out of memory");
 }
 
 void box_delete(struct req *r)

@@ -14,7 +14,9 @@
  *   cells.c, cells_calls.c        cells, and the calls about them
  *   box_tty.c       terminals
  *   box_stream.c    all of these calls on a WebSocket
+ *   box_files.c, box_files_list.c, box_upload.c, box_watch.c, box_archive.c  its files, see files.h
  *   box_env.c       environment variables
+ *   ports.c         listeners of its own
  *   idem.c          answers that are given again for the same Idempotency-Key
  */
 #pragma once
@@ -39,6 +41,9 @@ enum {
 	KERNEL_NAME = 32,  /* with its NUL */
 	KERNEL_GONE = 255, /* in records, for the number of one that is not there any more */
 };
+
+/* In the metadata of a box that is a session of the Sandbox Runtime: its name there. Nobody else may set it. */
+#define BOX_SESSION_KEY "sandbox_runtime.session"
 
 enum abox_state { ABOX_CREATING, ABOX_READY, ABOX_ENDING };
 
@@ -66,11 +71,14 @@ struct idem_key {
 };
 
 struct making;
+struct port;
 struct task;
 struct kernel;
 struct stream;
 struct tty;
 struct deletion;
+struct file_call;
+struct se_queue;
 
 struct abox {
 	struct gate *g;
@@ -95,6 +103,11 @@ struct abox {
 	struct texts env, metadata;
 	struct idem_key idem;
 	uint64_t oom_kills; /* those that somebody was told of */
+	bool app;           /* its working directory is /app */
+	bool listens;       /* it has ports: */
+	uint16_t port[PORTS_OUTSIDE];
+	struct port *ports[BOX_PORTS_MAX];
+	unsigned int looks; /* for modules, under way */
 
 	struct task *tasks, *last_task; /* the oldest first */
 	unsigned int running, ended;
@@ -105,10 +118,15 @@ struct abox {
 	struct stream *streams;
 	struct tty *ttys;
 	unsigned int nttys, attached;
+	struct file_call *files; /* operations that are under way */
+	unsigned int nfiles;
 
 	struct gjob
 		pooled; /* a kernel that waited in the pool, for whoever has a first cell: gjob_give() */
 	bool has_pooled;
+
+	struct se_queue
+		*se; /* of a session of the Sandbox Runtime: what waits and runs; else NULL */
 
 	struct making *making;
 	enum abox_reason reason; /* of the end that is under way */
@@ -132,9 +150,11 @@ void abox_end(struct abox *a, enum abox_reason reason);
 /* It never came to be: nobody is to hear of it. */
 void abox_drop(struct abox *a);
 /* It was used: its idle time begins anew. */
+void abox_touch(struct abox *a);
 /* End it, and answer when nothing of it is left. */
 void abox_delete_for(struct abox *a, struct req *r);
-void abox_touch(struct abox *a);
+/* The same for others: done() is called then. Also for one that is ending. -ENOMEM. */
+int abox_delete_then(struct abox *a, void (*done)(void *arg), void *arg);
 /* Look after its deadlines, here and at the keeper. */
 void abox_schedule(struct abox *a);
 const char *abox_reason_str(enum abox_reason reason);
@@ -149,6 +169,8 @@ extern const struct gbox_ops abox_ops;
 int texts_add(struct texts *t, const char *key, size_t nkey, const char *value, size_t nvalue);
 void texts_remove(struct texts *t, const char *key);
 void texts_done(struct texts *t);
+/* The value of a key; NULL: none. */
+const char *texts_get(const struct texts *t, const char *key);
 /* The next pair behind *at; false: there is none. */
 bool texts_next(const struct texts *t, size_t *at, const char **key, const char **value);
 
@@ -169,10 +191,22 @@ void box_env_done(struct box_env *e);
 
 /* What the keeper is asked for where the maker of a box wants nothing in particular. */
 void box_standard(struct gate *g, struct box_request *q);
+
+/* What a dialect wants a box to be: by what is configured for the dialect, and within no other bounds. */
+struct box_wish {
+	struct limits limits;
+	struct texts env, metadata; /* go to the box, or away */
+	uint64_t ttl_us;
+};
+
+/* Make it. r is answered as by box_create(), and is the caller's own (req.h: via). No kernel waits in such a box. */
+void box_make(struct req *r, struct box_wish *w);
 /* Its box is there, or is not, or has gone before anybody had it. */
 void making_ready(struct abox *a);
 void making_failed(struct abox *a, enum own_error code, const char *field, const char *fmt, ...)
 	__attribute__((format(printf, 4, 5)));
+/* Its ports are there. */
+void making_listens(struct abox *a);
 /* The keeper does not make it. */
 void making_refused(struct abox *a, const struct err *e);
 /* Release what was needed on the way. */
@@ -273,6 +307,15 @@ void command_events(struct req *r);
 void command_delete(struct req *r);
 void command_stdin(struct req *r);
 void command_signal(struct req *r);
+void box_file_get(struct req *r);
+void box_file_put(struct req *r);
+void box_file_post(struct req *r);
+void box_file_delete(struct req *r);
+void box_files_list(struct req *r);
+void box_files_post(struct req *r);
+void box_watch(struct req *r);
+void box_archive_get(struct req *r);
+void box_archive_put(struct req *r);
 void box_tty(struct req *r);
 void box_stream(struct req *r);
 void cell_create(struct req *r);

@@ -9,6 +9,7 @@
 #include "base/clock.h"
 #include "base/own.h"
 #include "base/str.h"
+#include "gate/ports.h"
 #include "gate/stage.h"
 
 #include <stdarg.h>
@@ -34,11 +35,17 @@ struct box_network {
 	struct field_list rules;
 };
 
+struct box_ports {
+	int64_t executor, resource; /* 0: a free one */
+};
+
 struct box_create {
-	struct field_str name, environment;
+	struct field_str name, environment, workdir;
 	struct box_limits limits;
 	struct field_list env, mounts, files, metadata;
 	struct box_network network;
+	struct box_ports ports;
+	bool ports_set;
 	int64_t ttl_seconds, idle_seconds;
 	bool ttl_set, idle_set;
 };
@@ -95,6 +102,12 @@ static const struct field network_rows[] = {
 };
 static const struct fields network_fields = { "BoxNetwork", network_rows, ARRAY_LEN(network_rows), sizeof(struct box_network), FIELDS_CLOSED };
 
+static const struct field port_rows[] = {
+	{ "executor", FIELD_INT, 0, 0, 65535, 0, offsetof(struct box_ports, executor), .doc = "where its kernels are; from 1024 on; 0: a free one" },
+	{ "resource", FIELD_INT, 0, 0, 65535, 0, offsetof(struct box_ports, resource), .doc = "where its files and modules are; from 1024 on; 0: a free one" },
+};
+static const struct fields port_fields = { "BoxPortNumbers", port_rows, ARRAY_LEN(port_rows), sizeof(struct box_ports), FIELDS_CLOSED };
+
 static const struct field create_rows[] = {
 	{ "name", FIELD_STRING, FIELD_NULLABLE, 1, BOX_NAME - 1, 0, offsetof(struct box_create, name), .doc = "yours, and unique: name:x stands for the id in paths; a-z, 0-9, '-', '_' and '.'" },
 	{ "environment", FIELD_STRING, 0, FIELD_NO_MIN, FIELD_NO_MAX, 0, offsetof(struct box_create, environment), .doc = "the programs that it sees: those of the host", .text = "default", .words = "default python" },
@@ -103,6 +116,8 @@ static const struct field create_rows[] = {
 	{ "mounts", FIELD_LIST, 0, 0, BOX_MOUNTS_MAX, 0, offsetof(struct box_create, mounts), .doc = "directories of the host, of those that mount_root allows", .sub = &mount_fields },
 	{ "files", FIELD_LIST, 0, 0, CI_FILES_MAX, 0, offsetof(struct box_create, files), .doc = "put into the workspace first", .sub = &file_fields },
 	{ "network", FIELD_OBJECT, 0, 0, 0, 0, offsetof(struct box_create, network), .doc = "what it may reach", .sub = &network_fields },
+	{ "ports", FIELD_OBJECT, FIELD_NULLABLE | FIELD_OR_BOOL, 0, 0, 0, offsetof(struct box_create, ports), .doc = "ports of 127.0.0.1 for clients of ipybox; true: two free ones", .sub = &port_fields, .set_at = offsetof(struct box_create, ports_set) },
+	{ "workdir", FIELD_STRING, FIELD_NULLABLE, FIELD_NO_MIN, FIELD_NO_MAX, 0, offsetof(struct box_create, workdir), .doc = "where its programs begin and its files are; null: /app with ports, else /workspace", .words = "/workspace /app" },
 	{ "ttl_seconds", FIELD_INT, FIELD_NULLABLE, 1, FIELD_NO_MAX, 0, offsetof(struct box_create, ttl_seconds), .doc = "how long it lives, whatever happens; null: box_ttl_default", .set_at = offsetof(struct box_create, ttl_set) },
 	{ "idle_seconds", FIELD_INT, FIELD_NULLABLE, 0, FIELD_NO_MAX, -1, offsetof(struct box_create, idle_seconds), .doc = "how long it lives without a command; 0: as long as it may; null: box_idle_default", .set_at = offsetof(struct box_create, idle_set) },
 	{ "metadata", FIELD_MAP, 0, 0, METADATA_MAX, 0, offsetof(struct box_create, metadata), .doc = "yours; the list can be asked for boxes by it" },
@@ -131,6 +146,7 @@ struct making {
 	struct ci_body body;
 	struct box_request q;
 	char *text; /* the request's body, into which files point: the request may go first */
+	bool plain; /* no kernel waits in it */
 	uint64_t began_us;
 	struct deferred deferred;
 };
@@ -256,6 +272,7 @@ static void on_recorded(void *arg, struct chan_msg *msg, const struct err *e)
 	}
 	chan_msg_close(msg);
 	a->state = ABOX_READY;
+	ports_accept(a);
 	abox_schedule(a);
 	metrics_completed(&a->g->metrics, OPERATION_BOX, OUTCOME_OK, clock_us() - m->began_us);
 	json_init(&j);
@@ -275,9 +292,8 @@ static void on_recorded(void *arg, struct chan_msg *msg, const struct err *e)
 	json_done(&j);
 }
 
-static void on_staged(void *arg)
+void making_listens(struct abox *a)
 {
-	struct abox *a = arg;
 	uint64_t now = clock_us();
 
 	a->created_ms = own_now_ms();
@@ -286,6 +302,16 @@ static void on_staged(void *arg)
 	a->idle_at_us = now + a->idle_us;
 	if (abox_save(a, on_recorded, a) < 0)
 		making_failed(a, OWN_UNSCHEDULABLE, NULL, "the keeper cannot be asked");
+}
+
+static void on_staged(void *arg)
+{
+	struct abox *a = arg;
+
+	if (a->listens)
+		ports_open(a);
+	else
+		making_listens(a);
 }
 
 void making_ready(struct abox *a)
@@ -348,7 +374,7 @@ static void get_box(struct abox *a)
 	struct err e;
 
 	q->image = warm_image(a->g, WARM_KERNEL);
-	if (q->image != 0 && q->nmounts == 0)
+	if (q->image != 0 && q->nmounts == 0 && !a->making->plain)
 		a->box = pool_take(a->g, WARM_KERNEL, q, &a->pooled, &abox_ops, &pooled_ops, a);
 	a->has_pooled = a->box != NULL;
 	if (a->box == NULL)
@@ -691,11 +717,42 @@ static int take_network(struct req *r, const struct box_network *in)
 	return 0;
 }
 
+static int take_ports(struct req *r, struct abox *a, const struct box_create *in)
+{
+	const int64_t asked[PORTS_OUTSIDE] = { in->ports.executor, in->ports.resource };
+	bool twice = asked[0] != 0 && asked[0] == asked[1];
+	uint32_t *flags = &a->making->q.flags;
+	char field[32];
+
+	a->listens = in->ports_set;
+	a->app = in->workdir.set ? strcmp(in->workdir.p, "/app") == 0 : a->listens;
+	*flags |= (a->app ? BOX_APP : 0u) | (a->listens ? BOX_PORTS : 0u);
+	for (unsigned int i = 0; i < PORTS_OUTSIDE; i++) {
+		a->port[i] = (uint16_t)asked[i];
+		if (asked[i] == 0 || (asked[i] >= PORT_LOWEST && !twice))
+			continue;
+		(void)snprintf(field, sizeof(field), "ports.%s", port_rows[i].name);
+		if (twice)
+			own_refuse(r, OWN_INVALID_FIELD, field,
+				   "'ports.executor' and 'ports.resource' must differ");
+		else
+			own_refuse(r, OWN_INVALID_FIELD, field, "'%s' must be 0 or at least %d",
+				   field, PORT_LOWEST);
+		return -1;
+	}
+	return 0;
+}
+
 static int take_texts(struct req *r, struct abox *a, const struct box_create *in)
 {
 	if (box_take_texts(r, "env", &in->env, true, &a->env) < 0 ||
 	    box_take_texts(r, "metadata", &in->metadata, false, &a->metadata) < 0)
 		return -1;
+	if (texts_get(&a->metadata, BOX_SESSION_KEY) != NULL) {
+		own_refuse(r, OWN_INVALID_FIELD, "metadata",
+			   "'metadata." BOX_SESSION_KEY "' is set by the Sandbox Runtime dialect");
+		return -1;
+	}
 	if (a->env.n + a->metadata.n <= BOX_TEXTS_MAX)
 		return 0;
 	own_refuse(r, OWN_INVALID_FIELD, a->env.n > a->metadata.n ? "env" : "metadata",
@@ -709,7 +766,8 @@ static int take_all(struct req *r, struct abox *a, const struct box_create *in)
 	uint64_t ttl_max = config_u64(c, CONF_BOX_TTL_MAX);
 
 	if (take_name(r, a, &in->name) < 0 || take_limits(r, a, &in->limits) < 0 ||
-	    take_texts(r, a, in) < 0 || take_mounts(r, a->making, &in->mounts) < 0 ||
+	    take_ports(r, a, in) < 0 || take_texts(r, a, in) < 0 ||
+	    take_mounts(r, a->making, &in->mounts) < 0 ||
 	    take_files(r, a->making, &in->files) < 0 || take_network(r, &in->network) < 0 ||
 	    box_check_times(r, in->ttl_set, in->ttl_seconds, in->idle_set, in->idle_seconds) < 0)
 		return -1;
@@ -751,27 +809,50 @@ static int repeat(struct req *r, const struct idem_key *k)
 	return -1;
 }
 
-void box_create(struct req *r)
+/* One of which nothing is known but its id; NULL: answered. */
+static struct abox *begin(struct req *r)
 {
-	static const struct stage_ops ops = { .checked = on_checked,
-					      .staged = on_staged,
-					      .failed = on_not_staged };
-	struct box_create in;
-	struct idem_key key;
-	struct abox *a;
+	struct abox *a = abox_new(r->g, r->tenant);
 
-	if (idem_take(r, "boxes", &key) < 0 || (key.set && repeat(r, &key) < 0))
-		return;
-	a = abox_new(r->g, r->tenant);
 	if (a != NULL)
 		a->making = calloc(1, sizeof(*a->making));
 	if (a == NULL || a->making == NULL || own_id(r->g, a->id) < 0 || abox_known(a) < 0) {
 		if (a != NULL)
 			abox_drop(a);
 		own_refuse(r, OWN_NO_MEMORY, NULL, "out of memory");
-		return;
+		return NULL;
 	}
 	a->making->began_us = clock_us();
+	return a;
+}
+
+/* What it is to be is known: make it. */
+static void go_on(struct abox *a, struct req *r)
+{
+	static const struct stage_ops ops = { .checked = on_checked,
+					      .staged = on_staged,
+					      .failed = on_not_staged };
+
+	if (wait_for(a, r) < 0) {
+		abox_drop(a);
+		own_refuse(r, OWN_NO_MEMORY, NULL, "out of memory");
+		return;
+	}
+	stage_check(r->g, &a->making->stage, a->tenant, a->making->files, a->making->nfiles, &ops,
+		    a);
+}
+
+void box_create(struct req *r)
+{
+	struct box_create in;
+	struct idem_key key;
+	struct abox *a;
+
+	if (idem_take(r, "boxes", &key) < 0 || (key.set && repeat(r, &key) < 0))
+		return;
+	a = begin(r);
+	if (a == NULL)
+		return;
 	if (own_decode(r, &box_create_fields, &a->making->body, &in) < 0) {
 		a->making->body = (struct ci_body){ 0 };
 		abox_drop(a);
@@ -784,11 +865,27 @@ void box_create(struct req *r)
 	a->idem = key;
 	a->making->text = r->body; /* files point into it */
 	r->body = NULL;
-	if (wait_for(a, r) < 0) {
-		abox_drop(a);
-		own_refuse(r, OWN_NO_MEMORY, NULL, "out of memory");
+	go_on(a, r);
+}
+
+void box_make(struct req *r, struct box_wish *w)
+{
+	struct abox *a = begin(r);
+
+	if (a == NULL) {
+		texts_done(&w->env);
+		texts_done(&w->metadata);
 		return;
 	}
-	stage_check(r->g, &a->making->stage, a->tenant, a->making->files, a->making->nfiles, &ops,
-		    a);
+	box_standard(r->g, &a->making->q);
+	a->limits = a->making->q.limits = w->limits;
+	a->making->plain = true;
+	a->env = w->env;
+	a->metadata = w->metadata;
+	a->ttl_us = w->ttl_us;
+	a->idle_us = 0;
+	(void)snprintf(a->environment, sizeof(a->environment), "default");
+	a->created_ms = own_now_ms(); /* for who looks at it meanwhile */
+	a->expires_ms = a->created_ms + a->ttl_us / 1000;
+	go_on(a, r);
 }

@@ -8,7 +8,7 @@
 
 #include <string.h>
 
-enum { RECORD_VERSION = 3 };
+enum { RECORD_VERSION = 4 };
 
 static void put(const struct abox *a, struct msg_out *m, enum record_room room)
 {
@@ -24,6 +24,10 @@ static void put(const struct abox *a, struct msg_out *m, enum record_room room)
 	msg_put_u64(m, a->ttl_us);
 	msg_put_u64(m, a->idle_us);
 	msg_put_u64(m, a->oom_kills);
+	msg_put_u8(m, a->app);
+	msg_put_u8(m, a->listens);
+	for (unsigned int i = 0; i < PORTS_OUTSIDE; i++)
+		msg_put_u16(m, a->port[i]);
 	for (int i = 0; i < LIMIT_ID_MAX; i++)
 		msg_put_u64(m, a->limits.v[i]);
 	msg_put_bytes(m, a->idem.key, a->idem.set ? sizeof(a->idem.key) : 0);
@@ -134,6 +138,10 @@ static int load(struct abox *a, struct msg_in *in)
 	a->ttl_us = msg_get_u64(in);
 	a->idle_us = msg_get_u64(in);
 	a->oom_kills = msg_get_u64(in);
+	a->app = msg_get_u8(in) != 0;
+	a->listens = msg_get_u8(in) != 0;
+	for (unsigned int i = 0; i < PORTS_OUTSIDE; i++)
+		a->port[i] = msg_get_u16(in);
 	for (int i = 0; i < LIMIT_ID_MAX; i++)
 		a->limits.v[i] = msg_get_u64(in);
 	get_hash(in, a->idem.key, &a->idem.set);
@@ -188,6 +196,7 @@ int abox_adopt(struct gate *g, const struct box_info *info, const uint8_t *recor
 		abox_drop(a);
 		return -1;
 	}
+	a->box->cwd = box_workdir(a->app ? BOX_APP : 0);
 	a->state = ABOX_READY; /* so it is listed; its box answers in a moment */
 	a->counted = quota_take(g, a->tenant);
 	remember(a);

@@ -164,13 +164,15 @@ static int begin(struct spill *s)
 {
 	static const char *const envp[] = { NULL };
 	struct task *t = &s->c->t;
-	const char *const argv[] = { s->path, "644", NULL };
-	struct job_spec spec = {
-		.kind = JOB_PUT, .flags = JOB_STDIN, .cwd = "/workspace", .argv = argv, .envp = envp
-	};
+	const char *const argv[] = { "write", s->path, "644", "", "", NULL };
+	struct job_spec spec = { .kind = JOB_FILE,
+				 .flags = JOB_STDIN | JOB_ATTENDED,
+				 .cwd = t->a->box->cwd,
+				 .argv = argv,
+				 .envp = envp };
 	int r = collect(s, &t->run);
 
-	(void)snprintf(s->path, sizeof(s->path), "/workspace/.outputs/%s.txt", t->run.id);
+	(void)snprintf(s->path, sizeof(s->path), "%s/.outputs/%s.txt", t->a->box->cwd, t->run.id);
 	s->begun = true;
 	return r < 0 ? r : gjob_start(t->a->box, &s->job, 0, &spec, &job_ops, s);
 }

@@ -4,6 +4,7 @@
 
 #include "base/clock.h"
 #include "base/own.h"
+#include "gate/file_head.h"
 #include "wire/multipart.h"
 
 #include <fcntl.h>
@@ -291,34 +292,6 @@ static void download_drained(struct req *r)
 	download_pump(r->work);
 }
 
-/* A name for a header: quotes and whatever is not plain ASCII only in the second form (RFC 6266). */
-static void put_disposition(struct req *r, const char *name)
-{
-	char plain[STORE_FILENAME_MAX + 1], coded[3 * STORE_FILENAME_MAX + 1];
-	size_t n = 0, m = 0;
-	bool same = true;
-
-	for (const unsigned char *p = (const unsigned char *)name; *p != '\0'; p++) {
-		bool ok = *p >= 0x20 && *p < 0x7f && *p != '"' && *p != '\\' && *p != '%';
-
-		plain[n++] = ok ? (char)*p : '_';
-		same = same && ok;
-		if ((*p >= 'a' && *p <= 'z') || (*p >= 'A' && *p <= 'Z') ||
-		    (*p >= '0' && *p <= '9') || *p == '.' || *p == '-' || *p == '_')
-			coded[m++] = (char)*p;
-		else
-			m += (size_t)snprintf(coded + m, 4, "%%%02X", *p);
-	}
-	plain[n] = coded[m] = '\0';
-	if (same)
-		req_header(r, "Content-Disposition", "attachment; filename=\"%.900s\"", plain);
-	else if (m < 700 && n < 200)
-		req_header(r, "Content-Disposition",
-			   "attachment; filename=\"%s\"; filename*=UTF-8''%s", plain, coded);
-	else
-		req_header(r, "Content-Disposition", "attachment; filename=\"%.900s\"", plain);
-}
-
 static void on_content(void *arg, struct chan_msg *m, const struct store_failure *f)
 {
 	struct download *d = arg;
@@ -339,7 +312,7 @@ static void on_content(void *arg, struct chan_msg *m, const struct store_failure
 	d->fd = m->fds[0];
 	d->left = meta.size;
 	(void)fcntl(d->fd, F_SETFL, O_NONBLOCK);
-	put_disposition(r, meta.filename);
+	file_head_hostile(r, meta.filename);
 	req_begin(r, 200, "application/octet-stream", (int64_t)meta.size);
 	r->drained = download_drained;
 	if (r->head_only)

@@ -44,7 +44,7 @@ static const struct field create_rows[] = {
 	{ "stdin", FIELD_STRING, FIELD_NULLABLE, FIELD_NO_MIN, FIELD_NO_MAX, 0, offsetof(struct create, input), .doc = "fed to it first; null: nothing" },
 	{ "stdin_open", FIELD_BOOL, 0, 0, 0, false, offsetof(struct create, input_open), .doc = "whether more input may come, by the call stdin; otherwise it ends here" },
 	{ "env", FIELD_MAP, 0, 0, ENV_MAX, 0, offsetof(struct create, env), .doc = "environment variables, besides those of the box" },
-	{ "cwd", FIELD_STRING, 0, 1, 4095, 0, offsetof(struct create, cwd), .doc = "where it begins; relative ones are below /workspace", .text = "/workspace" },
+	{ "cwd", FIELD_STRING, 0, 1, 4095, 0, offsetof(struct create, cwd), .doc = "where it begins; relative ones are below the working directory of the box, which is where it begins without" },
 	{ "timeout_ms", FIELD_INT, FIELD_NULLABLE, 1, FIELD_NO_MAX, -1, offsetof(struct create, timeout_ms), .doc = "wall clock, then it is killed; null: until the box ends; absent: box_timeout_ms", .set_at = offsetof(struct create, timeout_set) },
 	{ "stream", FIELD_BOOL, 0, 0, 0, false, offsetof(struct create, stream), .doc = "answer with its events as they come" },
 	{ "detach", FIELD_BOOL, 0, 0, 0, false, offsetof(struct create, detach), .doc = "answer at once (202); it is looked at by its id" },
@@ -121,10 +121,12 @@ static void take_argv(struct start *s, const struct create *in)
 	summarize(s);
 }
 
-static int take_cwd(struct req *r, struct start *s, const struct create *in)
+static int take_cwd(struct req *r, struct start *s, const struct abox *a, const struct create *in)
 {
-	bool absolute = in->cwd.p[0] == '/';
-	int n = snprintf(s->cwd, sizeof(s->cwd), "%s%s", absolute ? "" : "/workspace/", in->cwd.p);
+	bool below = in->cwd.p != NULL && in->cwd.p[0] != '/';
+	int n = snprintf(s->cwd, sizeof(s->cwd), "%s%s%s",
+			 below || in->cwd.p == NULL ? a->box->cwd : "", below ? "/" : "",
+			 in->cwd.p != NULL ? in->cwd.p : "");
 
 	if (n < (int)sizeof(s->cwd))
 		return 0;
@@ -149,7 +151,7 @@ static void start(struct req *r, struct abox *a, const struct create *in,
 
 	box_env_init(&s.env, ci_environment());
 	take_argv(&s, in);
-	if (take_env(r, &s, a, in) == 0 && take_cwd(r, &s, in) == 0 &&
+	if (take_env(r, &s, a, in) == 0 && take_cwd(r, &s, a, in) == 0 &&
 	    task_take_timeout(r, in->timeout_set, in->timeout_ms, &spec.timeout_us) == 0 &&
 	    task_take_flags(r, in->stream, in->detach, in->encoding.p, in->on_disconnect.p,
 			    &spec.flags) == 0) {

@@ -22,6 +22,7 @@
 #include <sys/mount.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
+#include <sys/socket.h>
 #include <sys/syscall.h>
 
 static int fail(struct err *e, const char *what)
@@ -90,14 +91,14 @@ static int drop_bounding(struct err *e)
 static int filter(struct err *e)
 {
 	static const struct {
-		unsigned int nr;
-		bool noexec;
+		unsigned int nr, arg;
+		uint32_t bits; /* that this argument may not have; 0: any */
 	} rows[] = {
-#define GATE(name)        { SYS_##name, false },
-#define GATE_NOEXEC(name) { SYS_##name, true },
+#define GATE(name)                    { SYS_##name, 0, 0 },
+#define GATE_WITHOUT(name, arg, bits) { SYS_##name, arg, bits },
 #include "policy/gate.tbl"
 #undef GATE
-#undef GATE_NOEXEC
+#undef GATE_WITHOUT
 	};
 	static struct sock_filter code[8 + 6 * ARRAY_LEN(rows)];
 	struct sock_fprog prog = { .filter = code };
@@ -109,14 +110,15 @@ static int filter(struct err *e)
 	EMIT(BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_KILL_PROCESS));
 	EMIT(BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, nr)));
 	for (unsigned int i = 0; i < ARRAY_LEN(rows); i++) {
-		if (!rows[i].noexec) {
+		if (rows[i].bits == 0) {
 			EMIT(BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, rows[i].nr, 0, 1));
 			EMIT(BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW));
 			continue;
 		}
 		EMIT(BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, rows[i].nr, 0, 4));
-		EMIT(BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, args[2])));
-		EMIT(BPF_JUMP(BPF_JMP | BPF_JSET | BPF_K, PROT_EXEC, 1, 0));
+		EMIT(BPF_STMT(BPF_LD | BPF_W | BPF_ABS,
+			      offsetof(struct seccomp_data, args) + 8 * rows[i].arg));
+		EMIT(BPF_JUMP(BPF_JMP | BPF_JSET | BPF_K, rows[i].bits, 1, 0));
 		EMIT(BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW));
 		EMIT(BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | EPERM));
 	}

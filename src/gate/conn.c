@@ -103,8 +103,17 @@ void conn_close(struct conn *c)
 	fd_close(&c->fd);
 	unlink_conn(c);
 	g->nconns--;
+	listener_left(c->listener);
+	c->listener = NULL;
 	listeners_resume(g);
 	loop_defer(&g->loop, &c->deferred, conn_free, c);
+}
+
+bool conn_is_last(const struct conn *c)
+{
+	const struct listener *l = c->listener; /* NULL: it is closed */
+
+	return c->g->stopping || l == NULL || l->gone;
 }
 
 /* --- waiting ---------------------------------------------------------------------------------- */
@@ -249,7 +258,7 @@ void conn_progress(struct conn *c)
 		tell_drained(c);
 	if (c->close_after && buf_len(&c->out) == 0 && c->state == CONN_WORK)
 		linger(c);
-	if (c->g->stopping && c->state == CONN_IDLE && buf_len(&c->out) == 0)
+	if (conn_is_last(c) && c->state == CONN_IDLE && buf_len(&c->out) == 0)
 		conn_close(c);
 	conn_update(c);
 }
@@ -275,7 +284,7 @@ static void conn_event(void *arg, uint32_t events)
 
 /* --- birth ------------------------------------------------------------------------------------ */
 
-void conn_new(struct gate *g, const struct listener *l, int fd, const char *peer)
+void conn_new(struct gate *g, struct listener *l, int fd, const char *peer)
 {
 	struct conn *c = calloc(1, sizeof(*c));
 	int one = 1;
@@ -302,6 +311,8 @@ void conn_new(struct gate *g, const struct listener *l, int fd, const char *peer
 	}
 	link_conn(c);
 	g->nconns++;
+	l->conns++;
+	g->ninside += l->inside;
 	/* The first head has to come at once. */
 	conn_set_state(c, CONN_IDLE, config_u64(&g->config, CONF_HEADER_TIMEOUT));
 	conn_update(c);
@@ -319,6 +330,17 @@ bool conns_make_room(struct gate *g)
 			return true;
 		}
 	return false;
+}
+
+void conns_leave(struct gate *g, const struct listener *l)
+{
+	struct conn *next;
+
+	for (struct conn *c = g->conns; c != NULL; c = next) {
+		next = c->next;
+		if (c->listener == l && c->state == CONN_IDLE && buf_len(&c->out) == 0)
+			conn_close(c);
+	}
 }
 
 void conns_drain(struct gate *g)

@@ -25,7 +25,7 @@ enum conn_state { CONN_IDLE, CONN_HEAD, CONN_BODY, CONN_WORK, CONN_RAW, CONN_LIN
 
 struct conn {
 	struct gate *g;
-	const struct listener *listener;
+	struct listener *listener;
 	struct conn *prev, *next;
 	enum conn_state state;
 	int fd;
@@ -50,8 +50,10 @@ struct conn {
 };
 
 /* Take over an accepted descriptor. */
-void conn_new(struct gate *g, const struct listener *l, int fd, const char *peer);
+void conn_new(struct gate *g, struct listener *l, int fd, const char *peer);
 /* Close the connection that has been idle for the longest. false: there is none. */
 bool conns_make_room(struct gate *g);
 /* No further request: idle ones close, busy ones after their answer. */
 void conns_drain(struct gate *g);
+/* The same for those that came in by this listener. */
+void conns_leave(struct gate *g, const struct listener *l);

@@ -23,6 +23,9 @@ void conn_close(struct conn *c);
 /* Close it, but not now: whoever calls may be looking at the request. */
 void conn_hang_up(struct conn *c);
 
+/* Whether no further request is taken behind this one. */
+bool conn_is_last(const struct conn *c);
+
 /* Whether the request's body was read to its end. */
 static inline bool conn_body_is_read(const struct conn *c)
 {

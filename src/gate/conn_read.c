@@ -73,6 +73,13 @@ static void refuse_head(struct conn *c, const struct http_refusal *why)
 	req_refuse(r, why->status, "malformed_request", NULL, "%s", why->why);
 }
 
+/* A client that waits is told to send its body. */
+static void say_continue(struct conn *c)
+{
+	if (c->req->head.expect_continue && buf_len(&c->in) == 0)
+		(void)conn_queue(c, "HTTP/1.1 100 Continue\r\n\r\n", 25);
+}
+
 static void begin_work(struct conn *c)
 {
 	conn_set_state(c, CONN_WORK, 0);
@@ -101,15 +108,16 @@ static void begin_request(struct conn *c)
 	}
 	c->body_left = h->length;
 	http_chunks_init(&c->chunks);
-	if (has_body && h->expect_continue && buf_len(&c->in) == 0)
-		(void)conn_queue(c, "HTTP/1.1 100 Continue\r\n\r\n", 25);
 	if (!has_body) {
 		begin_work(c);
 		if (c->req == r && r->route->body == BODY_STREAM && r->body_end != NULL)
 			r->body_end(r);
 	} else if (r->route->body == BODY_STREAM) {
 		r->route->run(r);
+		if (c->req == r && !r->begun) /* what the head alone decides is said at once */
+			say_continue(c);
 	} else {
+		say_continue(c);
 		r->body_cap = h->framing == HTTP_LENGTH ? (size_t)h->length : 4096;
 		r->body = malloc(r->body_cap + 1);
 		if (r->body == NULL)
@@ -308,6 +316,11 @@ bool conn_take_input(struct conn *c)
 	if (c->state == CONN_RAW && c->req != NULL && buf_len(&c->in) > 0)
 		return raw_from_input(c);
 	return false;
+}
+
+void req_body_wait(struct req *r)
+{
+	r->conn->body_stalled = true;
 }
 
 void req_body_more(struct req *r)

@@ -102,7 +102,9 @@ const char *req_reason(int status)
 		{ 201, "Created" },
 		{ 202, "Accepted" },
 		{ 204, "No Content" },
+		{ 206, "Partial Content" },
 		{ 304, "Not Modified" },
+		{ 307, "Temporary Redirect" },
 		{ 400, "Bad Request" },
 		{ 401, "Unauthorized" },
 		{ 403, "Forbidden" },
@@ -110,9 +112,11 @@ const char *req_reason(int status)
 		{ 405, "Method Not Allowed" },
 		{ 409, "Conflict" },
 		{ 410, "Gone" },
+		{ 412, "Precondition Failed" },
 		{ 413, "Content Too Large" },
 		{ 414, "URI Too Long" },
 		{ 415, "Unsupported Media Type" },
+		{ 416, "Range Not Satisfiable" },
 		{ 417, "Expectation Failed" },
 		{ 421, "Misdirected Request" },
 		{ 422, "Unprocessable Content" },
@@ -146,8 +150,8 @@ void req_begin(struct req *r, int status, const char *type, int64_t length)
 			(unsigned long long)(config_u64(&r->g->config, CONF_CAPACITY_RETRY_AFTER) /
 					     US_PER_S));
 	r->chunked = length < 0 && r->head.minor >= 1;
-	if (!conn_body_is_read(c) || !r->head.keep_alive || r->g->stopping ||
-	    (length < 0 && !r->chunked))
+	if (!conn_body_is_read(c) || !r->head.keep_alive || conn_is_last(c) ||
+	    c->listener->inside || (length < 0 && !r->chunked))
 		r->close = true;
 	n = snprintf(head, sizeof(head),
 		     "HTTP/1.1 %d %s\r\nDate: %s\r\nX-Request-Id: %s\r\n"

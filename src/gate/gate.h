@@ -48,11 +48,22 @@ struct token {
 
 struct listener {
 	struct gate *g;
+	struct listener *prev, *next; /* of those that are accepted from */
 	struct watch watch;
 	int fd;
 	bool local; /* cannot be reached from another machine */
 	bool unix_socket;
-	char text[128]; /* as configured */
+	bool inside;        /* can be reached from one box only, by whoever is in it */
+	unsigned int place; /* which routes are here: ROUTE_MAIN and the like */
+	struct abox *box;   /* of a port: the box that it is about; NULL: it has ended */
+	unsigned int conns; /* that came in here and are open */
+	unsigned int most;  /* of them; 0: any number */
+	uint64_t pause_us;  /* between two of them */
+	bool full;          /* it waits until one of them ends, or for the end of the pause */
+	struct timer again;
+	void (*over)(struct listener *l); /* nobody needs it any more; may be NULL */
+	bool accepting, gone;             /* gone: it is not coming back */
+	char text[128];                   /* as configured */
 	struct tls_context *tls;
 };
 
@@ -69,6 +80,7 @@ struct gbox;
 struct ci_stream;
 struct session;
 struct abox;
+struct se_making;
 
 struct gate {
 	struct loop loop;
@@ -78,13 +90,14 @@ struct gate {
 	struct store_link store;
 	struct listener listeners[GATE_LISTENERS_MAX];
 	unsigned int nlisteners;
+	struct listener *accepting; /* those, and ports of boxes */
 	bool listening;
 	struct timer accept_again;
 	struct tls_context *tls;
 	void (*serve)(struct gate *g);
 
 	struct conn *conns, *conns_tail; /* the last used first */
-	unsigned int nconns;
+	unsigned int nconns, ninside;    /* inside: those that came from a box */
 	struct gbox *boxes;
 	struct gbox *dirty_boxes; /* with frames for the end of this turn */
 	bool unsaid;              /* one of those frames starts or changes something */
@@ -96,9 +109,11 @@ struct gate {
 	struct table abox_table;
 	struct abox *unsaved; /* whose records the keeper does not have yet */
 	unsigned int naboxes;
-	struct table kernel_table; /* by their UUIDs */
-	struct table tombs;        /* boxes that have ended */
-	struct table idems;        /* answers to be given again */
+	unsigned int looks;          /* for modules, see ipy_modules.c */
+	struct se_making *se_making; /* sessions of the Sandbox Runtime that are on their way */
+	struct table kernel_table;   /* by their UUIDs */
+	struct table tombs;          /* boxes that have ended */
+	struct table idems;          /* answers to be given again */
 	struct runs runs;
 	char node[5]; /* of ids */
 
@@ -144,6 +159,12 @@ int listeners_start(struct gate *g, struct err *e);
 void listeners_stop(struct gate *g);
 /* A connection ended: accept again, where it was paused. */
 void listeners_resume(struct gate *g);
+/* Accept from one more, from now on. Its fd is its own. 0 or -errno. */
+int listener_add(struct gate *g, struct listener *l);
+/* No more: what has come in comes to its end, and then, perhaps at once, over() is called. */
+void listener_end(struct listener *l);
+/* A connection that came in here has ended. */
+void listener_left(struct listener *l);
 
 /* --- route.c --- */
 

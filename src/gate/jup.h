@@ -20,6 +20,7 @@
 #pragma once
 
 #include "gate/kernels.h"
+#include "gate/ports.h"
 #include "gate/ws.h"
 #include "wire/jupyter.h"
 
@@ -90,6 +91,7 @@ struct jup_client {
 	enum jup_framing framing;
 	char key[JUP_KEY];
 	bool named;           /* the client has chosen its key */
+	bool inside;          /* it is in the box: neither takes nor says more than JUP_LARGE */
 	struct jup_tap *taps; /* in the order of their cells */
 	unsigned int ntaps;
 	struct jup_unsent *unsent; /* [first_unsent, nunsent) */
@@ -227,10 +229,6 @@ void jup_end_for(struct kernel *k, struct req *r);
 bool jup_is_spec(const char *name);
 /* Where what was made is: a header of the answer. */
 void jup_location(struct req *r, const char *what, const char *id);
-/* The parameter of the path, but for {box_id}. */
-struct http_slice jup_param(const struct req *r);
-/* The box that the path is about; NULL: all boxes. 0, or -1: answered. */
-int jup_scope(struct req *r, struct abox **ret);
 /* Whether a kernel is to be seen by who asks. */
 bool jup_sees(const struct req *r, const struct abox *scope, const struct kernel *k);
 /* The kernel of the path; NULL: answered. */

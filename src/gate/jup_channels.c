@@ -392,8 +392,9 @@ void jup_channels(struct req *r)
 	c->g = r->g;
 	c->framing = wants_v1(r) ? JUP_V1 : JUP_LEGACY;
 	c->named = take_key(r, c->key);
-	c->ws = ws_accept_as(r, c->framing == JUP_V1 ? JUP_V1_PROTOCOL : NULL, JUP_MESSAGE_MAX,
-			     &ops, c);
+	c->inside = r->conn->listener->inside;
+	c->ws = ws_accept_as(r, c->framing == JUP_V1 ? JUP_V1_PROTOCOL : NULL,
+			     c->inside ? (size_t)JUP_LARGE : (size_t)JUP_MESSAGE_MAX, &ops, c);
 	if (c->ws == NULL) {
 		free(c);
 		return;

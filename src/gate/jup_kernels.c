@@ -14,18 +14,14 @@
 #define MARK \
 	"jupyter.kernel" /* in the metadata of a box that is one kernel's own: what kind it is */
 
+enum { KIND = 64 }; /* a name of one, with its NUL */
+
 /* --- a kernel as clients see it ------------------------------------------------------------------- */
 
 /* What kind of kernel it is; NULL: of a box that is not its own. */
 static const char *own_kind(const struct abox *a)
 {
-	const char *key, *value;
-	size_t at = 0;
-
-	while (texts_next(&a->metadata, &at, &key, &value))
-		if (strcmp(key, MARK) == 0)
-			return value;
-	return NULL;
+	return texts_get(&a->metadata, MARK);
 }
 
 static const char *execution_state(const struct kernel *k)
@@ -56,11 +52,6 @@ void jup_put_kernel(struct json *j, const char *key, const struct kernel *k)
 	json_close(j, '}');
 }
 
-struct http_slice jup_param(const struct req *r)
-{
-	return r->param[(r->route->flags & ROUTE_IN_BOX) != 0 ? 1 : 0];
-}
-
 void jup_location(struct req *r, const char *what, const char *id)
 {
 	if ((r->route->flags & ROUTE_IN_BOX) != 0)
@@ -68,15 +59,6 @@ void jup_location(struct req *r, const char *what, const char *id)
 			   r->param[0].p, what, id);
 	else
 		req_header(r, "Location", "/api/%s/%s", what, id);
-}
-
-int jup_scope(struct req *r, struct abox **ret)
-{
-	*ret = NULL;
-	if ((r->route->flags & ROUTE_IN_BOX) == 0)
-		return 0;
-	*ret = abox_find(r, true);
-	return *ret != NULL ? 0 : -1;
 }
 
 bool jup_sees(const struct req *r, const struct abox *scope, const struct kernel *k)
@@ -89,11 +71,11 @@ bool jup_sees(const struct req *r, const struct abox *scope, const struct kernel
 
 struct kernel *jup_find(struct req *r)
 {
-	struct http_slice id = jup_param(r);
+	struct http_slice id = req_param(r);
 	struct kernel *k = kernel_with_uuid(r->g, r->tenant, id.p, id.n);
 	struct abox *scope;
 
-	if (jup_scope(r, &scope) < 0)
+	if (req_box(r, &scope) < 0)
 		return NULL;
 	if (k == NULL || !jup_sees(r, scope, k)) {
 		req_refuse(r, 404, "not_found", NULL, "Kernel does not exist: %.*s",
@@ -144,7 +126,7 @@ void jup_kernel_list(struct req *r)
 	struct abox *scope;
 	struct json j;
 
-	if (jup_scope(r, &scope) < 0)
+	if (req_box(r, &scope) < 0)
 		return;
 	json_init(&j);
 	json_open(&j, NULL, '[');
@@ -351,24 +333,35 @@ static bool is_for_kernel(const struct gate *g, struct json_text key)
 	return false;
 }
 
+/* What kind of kernel is asked for. -1: answered. */
+static int take_kind(struct req *r, struct json_text body, char name[KIND])
+{
+	struct json_member m = { .key = "name" };
+
+	(void)snprintf(name, KIND, "python3");
+	json_text_find(body, &m, 1);
+	if (json_text_kind(m.value) != '"' ||
+	    (json_text_str(m.value, name, KIND) && jup_is_spec(name)))
+		return 0;
+	req_refuse(r, 404, "not_found", NULL, "No such kernel spec: %.50s", name);
+	return -1;
+}
+
 /* What is asked for, for the own API. -1: answered. */
 static int put_body(struct req *r, struct json_text body, struct json *j)
 {
-	struct json_member m[] = { { .key = "name" }, { .key = "env" } };
-	char name[64] = "python3";
+	struct json_member env = { .key = "env" };
+	char name[KIND];
 
-	json_text_find(body, m, ARRAY_LEN(m));
-	if (json_text_kind(m[0].value) == '"' &&
-	    (!json_text_str(m[0].value, name, sizeof(name)) || !jup_is_spec(name))) {
-		req_refuse(r, 404, "not_found", NULL, "No such kernel spec: %.50s", name);
+	if (take_kind(r, body, name) < 0)
 		return -1;
-	}
+	json_text_find(body, &env, 1);
 	json_open(j, NULL, '{');
 	json_open(j, "metadata", '{');
-	json_str(j, MARK, name[0] != '\0' ? name : "python3");
+	json_str(j, MARK, name);
 	json_close(j, '}');
-	if (json_text_kind(m[1].value) == '{') {
-		struct json_walk w = json_walk(m[1].value);
+	if (json_text_kind(env.value) == '{') {
+		struct json_walk w = json_walk(env.value);
 		struct json_text key, value;
 
 		json_open(j, "env", '{');
@@ -387,10 +380,13 @@ static int put_body(struct req *r, struct json_text body, struct json *j)
 }
 
 /* One more in a box that is there. */
-static void make_in(struct req *r, struct abox *a, jup_made_fn made)
+static void make_in(struct req *r, struct abox *a, struct json_text body, jup_made_fn made)
 {
 	struct kernel *k = NULL;
-	char name[KERNEL_NAME];
+	char name[KERNEL_NAME], kind[KIND];
+
+	if (take_kind(r, body, kind) < 0)
+		return;
 
 	/* Numbers of jobs rise: no name is used twice. */
 	for (uint64_t i = a->box->next_job; i <= a->box->next_job + BOX_KERNELS_MAX && k == NULL;
@@ -416,10 +412,10 @@ void jup_make(struct req *r, struct json_text body, jup_made_fn made)
 	struct abox *scope;
 	struct json j;
 
-	if (jup_scope(r, &scope) < 0)
+	if (req_box(r, &scope) < 0)
 		return;
 	if (scope != NULL) {
-		make_in(r, scope, made);
+		make_in(r, scope, body, made);
 		return;
 	}
 	if (check_limit(r) < 0)

@@ -126,10 +126,10 @@ static bool find_by(const struct req *r, const struct abox *scope, bool path, co
 
 static bool find(struct req *r, struct session_text *s)
 {
-	struct http_slice id = jup_param(r);
+	struct http_slice id = req_param(r);
 	struct abox *scope;
 
-	if (jup_scope(r, &scope) < 0)
+	if (req_box(r, &scope) < 0)
 		return false;
 	if (find_by(r, scope, false, id.p, id.n, s))
 		return true;
@@ -172,7 +172,7 @@ void jup_session_list(struct req *r)
 	struct abox *scope;
 	struct json j;
 
-	if (jup_scope(r, &scope) < 0)
+	if (req_box(r, &scope) < 0)
 		return;
 	json_init(&j);
 	json_open(&j, NULL, '[');
@@ -255,7 +255,7 @@ static struct kernel *named_kernel(struct req *r, struct json_text body, bool *a
 	char uuid[KERNEL_UUID];
 	struct kernel *k;
 
-	*answered = jup_scope(r, &scope) < 0;
+	*answered = req_box(r, &scope) < 0;
 	if (*answered)
 		return NULL;
 	json_text_find(kernel_of(body), &id, 1);
@@ -323,7 +323,7 @@ void jup_session_create(struct req *r)
 	struct kernel *k;
 	bool answered;
 
-	if (jup_scope(r, &scope) < 0 || jup_body(r, &body) < 0 || take(r, body, &s) < 0)
+	if (req_box(r, &scope) < 0 || jup_body(r, &body) < 0 || take(r, body, &s) < 0)
 		return;
 	if (s.path[0] == '\0') {
 		req_refuse(r, 400, "invalid_field", "path", "a session needs a 'path'");

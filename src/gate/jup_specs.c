@@ -56,7 +56,7 @@ void jup_specs(struct req *r)
 
 void jup_spec(struct req *r)
 {
-	struct http_slice name = jup_param(r);
+	struct http_slice name = req_param(r);
 	struct json j;
 
 	for (unsigned int i = 0; i < ARRAY_LEN(names); i++) {
@@ -86,11 +86,14 @@ void jup_api(struct req *r)
 void jup_status_get(struct req *r)
 {
 	uint64_t kernels = 0, connections = 0, last_ms = 0;
+	struct abox *scope;
 	struct json j;
 
+	if (req_box(r, &scope) < 0)
+		return;
 	for (const struct abox *a = r->g->aboxes; a != NULL; a = a->next)
 		for (const struct kernel *k = a->kernels; k != NULL; k = k->next) {
-			if (a->tenant != r->tenant || a->state != ABOX_READY)
+			if (!jup_sees(r, scope, k))
 				continue;
 			kernels++;
 			connections += k->jup != NULL ? k->jup->nclients : 0;

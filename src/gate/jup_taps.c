@@ -71,6 +71,8 @@ static bool has_room(struct jup_client *c, size_t n)
 	const struct tenant *t = c->jup != NULL ? c->jup->k->a->tenant : NULL;
 	size_t mine, all;
 
+	if (c->inside && n > JUP_LARGE)
+		jup_goodbye(c, 1009, "too large for who is inside the box");
 	if (c->closing || c->closed || t == NULL)
 		return false;
 	mine = ws_queued(c->ws);

@@ -127,7 +127,7 @@ static void say_now(struct jup_client *c, const struct jup_say *s)
 {
 	size_t waits = ws_queued(c->ws);
 
-	if (waits > JUP_BEHIND_MAX) {
+	if (waits > (c->inside ? (size_t)REQ_HIGH : (size_t)JUP_BEHIND_MAX)) {
 		jup_goodbye(c, 1013, "the client does not read");
 		return;
 	}

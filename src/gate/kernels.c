@@ -397,7 +397,7 @@ static int go(struct kernel *k)
 	json_init(&j);
 	json_open(&j, NULL, '{');
 	put_env(&j, k->a);
-	json_str(&j, "cwd", "/workspace");
+	json_str(&j, "cwd", k->a->box->cwd);
 	json_bool(&j, "history", true);
 	json_bool(&j, "sync", true);
 	json_close(&j, '}');

@@ -3,6 +3,7 @@
 
 #include "base/clock.h"
 #include "base/own.h"
+#include "gate/boxes.h"
 #include "gate/gate.h"
 
 #include <stdarg.h>
@@ -258,6 +259,28 @@ static void print_pool_made(const struct gate *g, struct json *j, const char *na
 static void print_pool_lost(const struct gate *g, struct json *j, const char *name)
 {
 	put_by_image(j, name, g->pool.lost);
+}
+
+static void print_files(const struct gate *g, struct json *j, const char *name)
+{
+	unsigned int n = 0;
+
+	for (const struct abox *a = g->aboxes; a != NULL; a = a->next)
+		n += a->nfiles;
+	put(j, "%s %u\n", name, n);
+}
+
+static void print_files_begun(const struct gate *g, struct json *j, const char *name)
+{
+	for (int i = 0; i < FILEOP_MAX; i++)
+		put(j, "%s{operation=\"%s\"} %llu\n", name, fileop_row((enum fileop)i)->name,
+		    (unsigned long long)g->metrics.file_calls[i]);
+}
+
+static void print_file_bytes(const struct gate *g, struct json *j, const char *name)
+{
+	put(j, "%s{direction=\"in\"} %llu\n", name, (unsigned long long)g->metrics.file_bytes_in);
+	put(j, "%s{direction=\"out\"} %llu\n", name, (unsigned long long)g->metrics.file_bytes_out);
 }
 
 #define PRINT(fn, value)                                                       \

@@ -150,6 +150,16 @@ static void main_output(void *arg, uint64_t number, unsigned int stream, const u
 	o->ops->output(o->arg, number, stream, p, n);
 }
 
+static void main_message(void *arg, uint64_t number, unsigned int flags, const uint8_t *p, size_t n)
+{
+	struct oneshot *o = arg;
+
+	if (o->ops->message != NULL)
+		o->ops->message(o->arg, number, (flags & FRAME_MORE) != 0, p, n);
+	else
+		gjob_ack(&o->program, number);
+}
+
 static void start_run(struct oneshot *o);
 
 /* The Python that was to run the program has ended before: once more, cold. It may have died while files go in. */
@@ -188,13 +198,15 @@ static void main_ended(void *arg, const struct job_exit *x, uint64_t number)
 	if (x->how == JOB_FAILED)
 		oneshot_fail(o, 500, ONESHOT_BOX_GONE, "the program could not be started: %s",
 			     x->stage);
-	else if (o->spec.nfiles == 1 && x->only[0] != '\0' && strcmp(x->only, o->spec.ignore) == 0)
+	else if (o->spec.handler || (o->spec.nfiles == 1 && x->only[0] != '\0' &&
+				     strcmp(x->only, o->spec.ignore) == 0))
 		oneshot_tell_result(o); /* there is nothing but the program */
 	else
 		oneshot_list(o, PHASE_AFTER);
 }
 
 static const struct gjob_ops program_ops = { .output = main_output,
+					     .message = main_message,
 					     .ended = main_ended,
 					     .failed = oneshot_job_failed };
 
@@ -213,7 +225,8 @@ static int start_cold(struct oneshot *o)
 	return gjob_start(o->box, &o->program, PROGRAM_JOB + o->chilled, &spec, &program_ops, o);
 }
 
-static int start_warm(struct oneshot *o)
+/* A Python that reads what it is to do from a channel: from an image, or the same without one. */
+static int start_warm(struct oneshot *o, bool thaw)
 {
 	struct warm_program p = { .argv = o->spec.script,
 				  .envp = o->spec.envp,
@@ -221,11 +234,17 @@ static int start_warm(struct oneshot *o)
 						: o->spec.input != NULL    ? NULL
 									   : "/dev/null",
 				  .source = o->inlined ? o->spec.files[0].p : NULL,
-				  .source_len = o->spec.files[0].n,
+				  .source_len = o->inlined ? o->spec.files[0].n : 0,
+				  .handler = o->spec.handler,
 				  .timeout_us = o->spec.timeout_us,
 				  .output_max = o->spec.output_max };
-	int r = o->pooled ? 0 : warm_job_start(o->box, &o->program, PROGRAM_JOB, &program_ops, o);
+	int r = 0;
 
+	if (!thaw)
+		r = handler_job_start(o->box, &o->program, PROGRAM_JOB + o->chilled, &program_ops,
+				      o);
+	else if (!o->pooled)
+		r = warm_job_start(o->box, &o->program, PROGRAM_JOB, &program_ops, o);
 	return r < 0 ? r : warm_job_go(&o->program, &p);
 }
 
@@ -234,7 +253,7 @@ static void start_run(struct oneshot *o)
 	bool warm = o->box->info.image != 0 && !o->chilled;
 
 	o->phase = PHASE_RUN;
-	if ((warm ? start_warm(o) : start_cold(o)) < 0) {
+	if ((warm || o->spec.handler ? start_warm(o, warm) : start_cold(o)) < 0) {
 		oneshot_box_lost(o);
 		return;
 	}
@@ -356,8 +375,8 @@ static void on_ready(void *arg, struct gbox *b)
 		metrics_box(&o->g->metrics, b->info.setup_us);
 	o->phase = PHASE_STAGE;
 	/* A warm Python writes a small program itself; the next gate could not repeat that. */
-	o->inlined = b->info.image != 0 && o->spec.owner == NULL && o->spec.files[0].p != NULL &&
-		     o->spec.files[0].n <= INLINE_MAX;
+	o->inlined = b->info.image != 0 && o->spec.owner == NULL && o->spec.nfiles > 0 &&
+		     o->spec.files[0].p != NULL && o->spec.files[0].n <= INLINE_MAX;
 	stage_run(&o->stage, b, o->inlined);
 	/* What others have to know comes behind what the program waits for. */
 	gboxes_flush(o->g);
@@ -425,6 +444,8 @@ static void on_turn(void *arg)
 	if (o->spec.box.image != 0)
 		o->box = pool_take(o->g, o->spec.warm, &o->spec.box, &o->program, &box_ops,
 				   &program_ops, o);
+	if (o->spec.handler && o->spec.box.image == 0)
+		o->spec.box.flags |= BOX_KIT;
 	if (o->box == NULL)
 		o->box = gbox_new(o->g, &o->spec.box, &box_ops, o, &e);
 	if (o->box == NULL)

@@ -33,8 +33,9 @@ struct oneshot_spec {
 	const struct tenant *tenant;
 	const char *request; /* id of the request, for the audit; NULL: of another gate */
 	struct box_request box;
-	enum warm_kind warm;      /* what it is thawed from; WARM_MAX: nothing */
-	struct stage_file *files; /* [0] is the program, which is never returned */
+	enum warm_kind warm; /* what it is thawed from; WARM_MAX: nothing */
+	struct stage_file
+		*files; /* [0] is the program, which is never returned; a handler has none */
 	size_t nfiles;
 	const char *const *argv, *const *envp;
 	const char *const
@@ -44,6 +45,8 @@ struct oneshot_spec {
 	size_t input_len;
 	uint64_t timeout_us, output_max;
 	const char *ignore; /* files of this name are never returned */
+	/* A call of a handler: input is its request, what it returns comes as messages, and there are no files. */
+	bool handler;
 	/* To outlive this gate: bytes that the owner gets back. */
 	const uint8_t *owner;
 	size_t owner_len;
@@ -81,6 +84,8 @@ struct oneshot_result {
 struct oneshot_ops {
 	void (*running)(void *arg); /* the program was started: from here on there is a stream */
 	void (*output)(void *arg, uint64_t number, unsigned int stream, const uint8_t *p, size_t n);
+	/* Of a handler; more: it goes on in the next. To be acknowledged, as output is. */
+	void (*message)(void *arg, uint64_t number, bool more, const uint8_t *p, size_t n);
 	/* One of these is the last call. */
 	void (*result)(void *arg, const struct oneshot_result *r);
 	void (*failed)(void *arg, const struct oneshot_failure *f);

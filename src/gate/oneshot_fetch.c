@@ -3,6 +3,7 @@
 #include "gate/oneshot_impl.h"
 
 #include "base/own.h"
+#include "base/str.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -92,7 +93,9 @@ static int add_after(void *arg, const struct listing_entry *e)
 	struct oneshot *o = arg;
 	char *path;
 
-	if (e->type != 'f' || is_ignored(o, e->path) || is_unchanged(o, e))
+	/* A name that cannot be shown is none that could be returned. */
+	if (e->type != 'f' || !path_is_plain(e->path) || is_ignored(o, e->path) ||
+	    is_unchanged(o, e))
 		return 0;
 	if (o->nafter >= RETURNED_MAX)
 		return 0; /* the rest stays where it is */
@@ -166,9 +169,9 @@ void oneshot_list(struct oneshot *o, enum phase phase)
 	static const struct gjob_ops ops = { .output = list_output,
 					     .ended = list_ended,
 					     .failed = oneshot_job_failed };
-	static const char *const argv[] = { ".", NULL }, *const envp[] = { NULL };
+	static const char *const argv[] = { "tree", ".", NULL }, *const envp[] = { NULL };
 	struct job_spec spec = {
-		.kind = JOB_LIST, .cwd = "/workspace", .argv = argv, .envp = envp
+		.kind = JOB_FILE, .cwd = "/workspace", .argv = argv, .envp = envp
 	};
 
 	o->phase = phase;
@@ -240,6 +243,7 @@ static void move_fetched(void *arg)
 		store_upload_commit(&o->upload);
 }
 
+/* The record of the file is in front of its bytes, and not needed. */
 static void get_output(void *arg, uint64_t number, unsigned int stream, const uint8_t *p, size_t n)
 {
 	struct oneshot *o = arg;
@@ -248,8 +252,20 @@ static void get_output(void *arg, uint64_t number, unsigned int stream, const ui
 		gjob_ack(&o->job, number);
 		return;
 	}
+	if (!o->fetch_headed) {
+		const struct listing_entry *e;
+		ptrdiff_t used = listing_first(o->reader, p, n, &e);
+
+		if (used < 0) {
+			oneshot_fail(o, 500, ONESHOT_BOX_GONE, "a file cannot be read");
+			return;
+		}
+		o->fetch_headed = e != NULL;
+		p += used;
+		n -= (size_t)used;
+	}
 	o->fetched_number = number;
-	if (buf_put(&o->fetched, p, n) < 0)
+	if (n > 0 && buf_put(&o->fetched, p, n) < 0)
 		oneshot_fail(o, 503, ONESHOT_NO_STORE, "out of memory");
 	else
 		move_fetched(o);
@@ -289,8 +305,11 @@ static void next_fetch(struct oneshot *o)
 					     .failed = oneshot_job_failed };
 	static const char *const envp[] = { NULL };
 	const char *path = o->at < o->nafter ? o->after[o->at].path : NULL;
-	const char *const argv[] = { path, NULL };
-	struct job_spec spec = { .kind = JOB_GET, .cwd = "/workspace", .argv = argv, .envp = envp };
+	const char *const argv[] = { "read", path != NULL ? path : "", "nofollow", "0", "", "", "",
+				     NULL };
+	struct job_spec spec = {
+		.kind = JOB_FILE, .cwd = "/workspace", .argv = argv, .envp = envp
+	};
 	struct store_put put = { .max_bytes = UINT64_MAX / 2 };
 	const struct stage_file *same;
 
@@ -310,7 +329,8 @@ static void next_fetch(struct oneshot *o)
 	buf_done(&o->fetched); /* of the file before */
 	buf_init(&o->fetched, 2 * FRAME_PAYLOAD_MAX);
 	o->fetched_number = 0;
-	o->fetch_ended = false;
+	o->fetch_ended = o->fetch_headed = false;
+	o->reader->len = 0;
 	if (store_upload_start(o->g, &o->upload, &put, move_fetched, stored, o) < 0) {
 		oneshot_fail(o, 503, ONESHOT_NO_STORE, "the file store is busy");
 		return;

@@ -52,6 +52,7 @@ struct oneshot {
 	bool uploading;
 	struct buf fetched;
 	uint64_t fetched_number;
+	bool fetch_headed; /* the record in front of its bytes has come */
 	bool fetch_ended;
 	struct oneshot_result result;
 };

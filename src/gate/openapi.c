@@ -103,6 +103,8 @@ static const struct member members[] = {
 	{ "FigureValues", "cpu_ms", "integer null", 0, NULL, "of all its processes" },
 	{ "FigureValues", "peak_memory_bytes", "integer null", 0, NULL, "of all its processes" },
 	{ "FigureValues", "oom_kills", "integer null", 0, NULL, "processes that were ended for want of memory" },
+	{ "Ports", "executor", "integer", 0, NULL, "where its kernels are" },
+	{ "Ports", "resource", "integer", 0, NULL, "where its files and modules are" },
 	{ "Box", "id", "string", 0, NULL, "for the other calls" },
 	{ "Box", "name", "string null", 0, NULL, "as it was named" },
 	{ "Box", "state", "string", 0, "creating ready busy paused ending", "busy: a command or a cell runs" },
@@ -112,6 +114,8 @@ static const struct member members[] = {
 	{ "Box", "limits", "LimitValues", 0, NULL, "what it may use" },
 	{ "Box", "network", "Network", 0, NULL, "what it may reach" },
 	{ "Box", "metadata", "object", 0, NULL, "yours" },
+	{ "Box", "workdir", "string", 0, "/workspace /app", "where its programs begin and its files are" },
+	{ "Box", "ports", "Ports?", 0, NULL, "of 127.0.0.1, where clients of ipybox reach it" },
 	{ "Box", "ttl_seconds", "integer", 0, NULL, "how long it lives, from when that was said" },
 	{ "Box", "idle_seconds", "integer", 0, NULL, "how long it lives without a command; 0: as long as it may" },
 	{ "Box", "created_at", "string", 0, NULL, "when it was made, RFC 3339" },
@@ -294,6 +298,22 @@ static const struct member members[] = {
 	{ "CellEndEvent", "ended_at", "string null", 0, NULL, "RFC 3339" },
 	{ "CellEndEvent", "truncated", "CellTruncated", 0, NULL, "whether something of its output is missing" },
 
+	{ "FileEntry", "path", "string", 0, NULL, "as it was asked for; of a list below the directory that is listed. What is not UTF-8 is U+FFFD" },
+	{ "FileEntry", "path_base64", "string", MEMBER_OPTIONAL, NULL, "its bytes, where they are not UTF-8" },
+	{ "FileEntry", "type", "string", 0, "file directory symlink other", "what it is" },
+	{ "FileEntry", "size", "integer", 0, NULL, "in bytes" },
+	{ "FileEntry", "mode", "string", 0, NULL, "its permissions, octal: 0644" },
+	{ "FileEntry", "mtime", "string", 0, NULL, "when it was changed last, RFC 3339" },
+	{ "FileEntry", "target", "string null", 0, NULL, "of a symlink: what it says" },
+	{ "BoxFileList", "entries", "FileEntry", MEMBER_LIST, NULL, "by the bytes of their names, a directory before what is in it" },
+	{ "BoxFileList", "next", "string null", 0, NULL, "to be given as `after` for the next page" },
+	{ "WatchEvent", "path", "string", 0, NULL, "below the directory that is watched; of ready and overflow empty" },
+	{ "WatchEvent", "path_base64", "string", MEMBER_OPTIONAL, NULL, "its bytes, where they are not UTF-8" },
+	{ "WatchEvent", "type", "string", 0, "file directory", "whether it is a directory" },
+	{ "WatchEvent", "to", "string", MEMBER_OPTIONAL, NULL, "of move: where it is now" },
+	{ "WatchEvent", "to_base64", "string", MEMBER_OPTIONAL, NULL, "its bytes, where they are not UTF-8" },
+	{ "WatchEndEvent", "reason", "string", 0, NULL, "why the box has ended; unwatched: there is nothing to watch any more" },
+
 	{ "DetailError", "detail", "string", 0, NULL, "what is wrong" },
 	{ "ValidationProblem", "type", "string", 0, NULL, "what kind of problem" },
 	{ "ValidationProblem", "loc", "string integer", MEMBER_LIST, NULL, "the way to what is wrong: \"body\", keys, indices" },
@@ -320,7 +340,10 @@ static const struct {
 	{ "events", "text/event-stream" },
 	{ "command events", "text/event-stream" },
 	{ "cell events", "text/event-stream" },
+	{ "watch events", "text/event-stream" },
 	{ "bytes", "application/octet-stream" },
+	{ "archive", "application/gzip" },
+	{ "tar", "application/x-tar" },
 	{ "text", "text/plain" },
 };
 
@@ -348,6 +371,45 @@ static const struct {
 	{ "cell events", "comm", "CellCommEvent" },
 	{ "cell events", "gap", "CellGapEvent" },
 	{ "cell events", "end", "CellEndEvent" },
+	{ "watch events", "ready", "WatchEvent" },
+	{ "watch events", "create", "WatchEvent" },
+	{ "watch events", "modify", "WatchEvent" },
+	{ "watch events", "attrib", "WatchEvent" },
+	{ "watch events", "delete", "WatchEvent" },
+	{ "watch events", "move", "WatchEvent" },
+	{ "watch events", "overflow", "WatchEvent" },
+	{ "watch events", "end", "WatchEndEvent" },
+};
+
+#define BOX_FILES   "/v1/boxes/{box_id}/files"
+#define BOX_FILE    BOX_FILES "/{path*}"
+#define BOX_WATCH   "/v1/boxes/{box_id}/watch"
+#define BOX_ARCHIVE "/v1/boxes/{box_id}/archive"
+
+/* Answers beside the one of its row: other statuses, or the same with another body. */
+static const struct {
+	const char *route; /* "METHOD path" */
+	int status;
+	const char *answer, *doc;
+} more[] = {
+	{ "GET " BOX_FILE, 200, "FileEntry", NULL },
+	{ "GET " BOX_FILE, 206, "bytes", "the part of it that Range asks for" },
+	{ "GET " BOX_FILE, 304, NULL, "it is as If-None-Match has it" },
+	{ "PUT " BOX_FILE, 200, "FileEntry", "it took the place of another" },
+	{ "POST " BOX_FILE, 200, "FileEntry", "it took the place of another, was there, or was moved" },
+	{ "POST " BOX_FILES, 200, "FileEntry", "it took the place of another" },
+	{ "GET " BOX_ARCHIVE, 200, "tar", NULL },
+};
+
+/* Bodies that are neither JSON nor the form of an upload. */
+static const struct {
+	const char *route, *media, *schema; /* schema NULL: bytes */
+} bodies[] = {
+	{ "PUT " BOX_FILE, "application/octet-stream", NULL },
+	{ "POST " BOX_FILE, "multipart/form-data", "FileForm" },
+	{ "POST " BOX_FILES, "multipart/form-data", "FileForm" },
+	{ "PUT " BOX_ARCHIVE, "application/gzip", NULL },
+	{ "PUT " BOX_ARCHIVE, "application/x-tar", NULL },
 };
 
 /* What a route is like: decides in which ways it can refuse. */
@@ -364,6 +426,10 @@ enum trait {
 	TRAIT_STATE = 1u << 9,  /* the box must be ready for it */
 	TRAIT_QUERY = 1u << 10, /* takes parameters of the query */
 	TRAIT_INPUT = 1u << 11, /* feeds a program */
+	TRAIT_TYPED = 1u << 12, /* takes a body of one type only */
+	TRAIT_FILES = 1u << 13, /* is about files of a box */
+	TRAIT_WRITE = 1u << 14, /* of these, one that looks at If-Match */
+	TRAIT_RANGE = 1u << 15, /* and one that looks at Range */
 };
 
 static const struct refusal {
@@ -374,23 +440,29 @@ static const struct refusal {
 } refusals[] = {
 	{ 400, TRAIT_BODY, false, "the body cannot be read at all" },
 	{ 401, TRAIT_GUARDED, false, "a token is needed, or this one is not known" },
-	{ 403, TRAIT_GUARDED, false, "a page of another origin asks, or a proxy without a token" },
+	{ 403, TRAIT_GUARDED, false, "a page of another origin asks, or a proxy without a token; or the user of a box may not do this" },
 	{ 404, TRAIT_NAMES, false, "nothing of yours has this id" },
 	{ 409, TRAIT_EVENTS | TRAIT_KEY | TRAIT_STATE, false, "the Idempotency-Key was used with another body, a name is taken, or something is in another state" },
 	{ 410, TRAIT_EVENTS | TRAIT_BOX, false, "what it is about has ended, or is not held any more" },
+	{ 412, TRAIT_WRITE, false, "the file is not as If-Match or If-None-Match has it" },
 	{ 413, TRAIT_BODY, false, "the body, or the file in it, is too large" },
-	{ 415, TRAIT_BODY, false, "the body is of another type" },
+	{ 415, TRAIT_TYPED, false, "the body is of another type" },
+	{ 416, TRAIT_RANGE, false, "the file has no byte of this range" },
 	{ 421, TRAIT_GUARDED, false, "the Host is not one of this server's" },
-	{ 422, TRAIT_BODY | TRAIT_QUERY, false, "a value is missing or cannot be taken" },
+	{ 422, TRAIT_BODY | TRAIT_QUERY | TRAIT_FILES, false, "a value is missing or cannot be taken" },
 	{ 429, TRAIT_RUNS, true, "as many programs as may are running" },
 	{ 429, TRAIT_INPUT, true, "the program does not read what it was given" },
-	{ 500, TRAIT_RUNS, false, "the box was lost" },
+	{ 429, TRAIT_FILES, true, "as many operations on files of the box as may be are under way" },
+	{ 500, TRAIT_RUNS | TRAIT_FILES, false, "the box was lost, or broke its word" },
 	{ 503, TRAIT_ANY, true, "there is no room, or a part of the server is not there" },
 };
 
+#define ROOT_DOC "/: the path begins at the root of the box, not at its working directory"
+#define PATH_DOC "a directory; the working directory, or the root, unless said"
+
 /* What stands in a path, or in a header of a route that answers with events. */
 static const struct {
-	const char *name, *in, *route, *type, *doc; /* route: of a query, "METHOD path" */
+	const char *name, *in, *route, *type, *doc; /* route: of a query or some headers, "METHOD path" */
 } params[] = {
 	{ "file_id", "path", NULL, "string", "as the upload or the run that made the file said" },
 	{ "session_id", "path", NULL, "string", "as its creation said" },
@@ -398,6 +470,7 @@ static const struct {
 	{ "command_id", "path", NULL, "string", "as its start said" },
 	{ "cell_id", "path", NULL, "string", "as its start said" },
 	{ "kernel", "path", NULL, "string", "its name" },
+	{ "path", "path", NULL, "string", "of a file, below the working directory; slashes separate names, encoded ones too" },
 	{ "Idempotency-Key", "header", NULL, "string", "the same request with the same key gets the first answer, or goes on with that run" },
 	{ "Last-Event-ID", "header", NULL, "string", "the id of the last event that was seen: go on behind it" },
 	{ "limit", "query", "GET /v1/boxes", "integer", "how many at most, up to 500" },
@@ -412,6 +485,37 @@ static const struct {
 	{ "grace_ms", "query", "DELETE /v1/boxes/{box_id}/cells/{cell_id}", "integer", "time between the interrupt and the end of its kernel, 5000 unless said" },
 	{ "after", "query", "GET /v1/boxes/{box_id}/cells/{cell_id}/events", "integer", "the number of the last event that was seen; Last-Event-ID wins" },
 	{ "after", "query", "GET /v1/boxes/{box_id}/commands/{command_id}/events", "integer", "the number of the last event that was seen; Last-Event-ID wins" },
+	{ "root", "query", "GET " BOX_FILE, "string", ROOT_DOC },
+	{ "stat", "query", "GET " BOX_FILE, "integer", "1: what it is, in place of its bytes" },
+	{ "Range", "header", "GET " BOX_FILE, "string", "one range of bytes" },
+	{ "If-Range", "header", "GET " BOX_FILE, "string", "an ETag: the range holds only for this one" },
+	{ "If-None-Match", "header", "GET " BOX_FILE, "string", "ETags of what the client has" },
+	{ "root", "query", "PUT " BOX_FILE, "string", ROOT_DOC },
+	{ "mode", "query", "PUT " BOX_FILE, "string", "permissions, octal; that of the file before, or 644, unless said" },
+	{ "If-Match", "header", "PUT " BOX_FILE, "string", "the ETag of the file that is to be replaced" },
+	{ "If-None-Match", "header", "PUT " BOX_FILE, "string", "*: nothing is to be replaced" },
+	{ "root", "query", "POST " BOX_FILE, "string", ROOT_DOC },
+	{ "op", "query", "POST " BOX_FILE, "string", "mkdir or move, which take no body" },
+	{ "mode", "query", "POST " BOX_FILE, "string", "permissions, octal; for a new directory 755 unless said" },
+	{ "to", "query", "POST " BOX_FILE, "string", "of move: where to, below the same root" },
+	{ "overwrite", "query", "POST " BOX_FILE, "integer", "of move: 0: not onto something that is there" },
+	{ "root", "query", "POST " BOX_FILES, "string", ROOT_DOC },
+	{ "mode", "query", "POST " BOX_FILES, "string", "permissions, octal; that of the file before, or 644, unless said" },
+	{ "root", "query", "DELETE " BOX_FILE, "string", ROOT_DOC },
+	{ "recursive", "query", "DELETE " BOX_FILE, "integer", "1: what is in it, too" },
+	{ "path", "query", "GET " BOX_FILES, "string", PATH_DOC },
+	{ "root", "query", "GET " BOX_FILES, "string", ROOT_DOC },
+	{ "recursive", "query", "GET " BOX_FILES, "integer", "1: what is in directories, too" },
+	{ "limit", "query", "GET " BOX_FILES, "integer", "how many at most, up to 10000; 1000 unless said" },
+	{ "after", "query", "GET " BOX_FILES, "string", "behind this one: `next` of the page before" },
+	{ "path", "query", "GET " BOX_WATCH, "string", PATH_DOC },
+	{ "root", "query", "GET " BOX_WATCH, "string", ROOT_DOC },
+	{ "recursive", "query", "GET " BOX_WATCH, "integer", "1: what is in directories, too" },
+	{ "path", "query", "GET " BOX_ARCHIVE, "string", PATH_DOC },
+	{ "root", "query", "GET " BOX_ARCHIVE, "string", ROOT_DOC },
+	{ "format", "query", "GET " BOX_ARCHIVE, "string", "tar.gz, unless said, or tar" },
+	{ "path", "query", "PUT " BOX_ARCHIVE, "string", PATH_DOC },
+	{ "root", "query", "PUT " BOX_ARCHIVE, "string", ROOT_DOC },
 };
 
 /* A body to begin with. */
@@ -523,10 +627,10 @@ static size_t write_schema(struct json *j, const struct member *first, size_t ma
 	return n;
 }
 
-/* The form of an upload. */
-static void write_upload(struct json *j)
+/* The form of an upload; in a box it may say where to. */
+static void write_form(struct json *j, const char *name, bool in_box)
 {
-	json_open(j, "UploadRequest", '{');
+	json_open(j, name, '{');
 	json_str(j, "type", "object");
 	json_open(j, "properties", '{');
 	json_open(j, "file", '{');
@@ -535,6 +639,14 @@ static void write_upload(struct json *j)
 	json_str(j, "contentMediaType", "application/octet-stream");
 	json_str(j, "description", "the file, with its name");
 	json_close(j, '}');
+	if (in_box) {
+		json_open(j, "path", '{');
+		json_str(j, "type", "string");
+		json_str(j, "description",
+			 "before the file, where the path of the call does not say it: "
+			 "where it is to be; its name unless said");
+		json_close(j, '}');
+	}
 	json_close(j, '}');
 	json_open(j, "required", '[');
 	json_str(j, NULL, "file");
@@ -562,7 +674,8 @@ static void write_schemas(struct json *j)
 	for (unsigned int i = 0; i < nroutes; i++)
 		if (is_told(&routes[i]) && routes[i].in != NULL && !is_known(i))
 			fields_schema(routes[i].in, j, routes[i].in->name);
-	write_upload(j);
+	write_form(j, "UploadRequest", /* in_box= */ false);
+	write_form(j, "FileForm", /* in_box= */ true);
 	for (size_t i = 0; i < ARRAY_LEN(members);)
 		i += write_schema(j, &members[i], ARRAY_LEN(members) - i);
 	json_close(j, '}');
@@ -601,16 +714,22 @@ static unsigned int find_param(const char *name, size_t n)
 	return i;
 }
 
+/* Whether "METHOD path" is this route. */
+static bool is_route(const struct route *r, const char *text)
+{
+	size_t n = strlen(r->method);
+
+	return strncmp(text, r->method, n) == 0 && text[n] == ' ' &&
+	       strcmp(text + n + 1, r->path) == 0;
+}
+
 /* Whether a header or a part of the query means something to a route. */
 static bool has_param(const struct route *r, unsigned int i)
 {
-	char text[NAME_MAX_LEN];
 	bool key = strcmp(params[i].name, "Idempotency-Key") == 0;
 
-	if (strcmp(params[i].in, "query") == 0) {
-		(void)snprintf(text, sizeof(text), "%s %s", r->method, r->path);
-		return params[i].route != NULL && strcmp(params[i].route, text) == 0;
-	}
+	if (params[i].route != NULL)
+		return is_route(r, params[i].route);
 	if (strcmp(params[i].in, "header") != 0)
 		return false;
 	if (answers(r, "events"))
@@ -651,6 +770,15 @@ static unsigned int traits_of(const struct route *r)
 		t |= TRAIT_STATE;
 	if (strstr(r->path, "/stdin") != NULL)
 		t |= TRAIT_INPUT;
+	if (r->in != NULL || (r->body == BODY_STREAM && strcmp(r->method, "POST") == 0))
+		t |= TRAIT_TYPED;
+	if (strncmp(r->path, BOX_FILES, strlen(BOX_FILES)) == 0 ||
+	    strcmp(r->path, BOX_WATCH) == 0 || strcmp(r->path, BOX_ARCHIVE) == 0)
+		t |= TRAIT_FILES;
+	if ((t & TRAIT_FILES) != 0 && r->body == BODY_STREAM && strcmp(r->path, BOX_ARCHIVE) != 0)
+		t |= TRAIT_WRITE;
+	if (is_route(r, "GET " BOX_FILE))
+		t |= TRAIT_RANGE;
 	for (unsigned int i = 0; i < ARRAY_LEN(params); i++)
 		if (strcmp(params[i].in, "query") == 0 && has_param(r, i))
 			t |= TRAIT_QUERY;
@@ -665,7 +793,7 @@ static void make_id(const struct route *r, char id[NAME_MAX_LEN])
 	for (const char *p = r->method; *p != '\0' && n < NAME_MAX_LEN - 1; p++)
 		id[n++] = (char)tolower((unsigned char)*p);
 	for (const char *p = r->path; *p != '\0' && n < NAME_MAX_LEN - 1; p++)
-		if (*p != '{' && *p != '}')
+		if (strchr("{}*", *p) == NULL)
 			id[n++] = isalnum((unsigned char)*p) ? *p : '_';
 	id[n] = '\0';
 }
@@ -698,7 +826,7 @@ static void write_params(struct json *j, const struct route *r)
 {
 	json_open(j, "parameters", '[');
 	for (const char *p = strchr(r->path, '{'); p != NULL; p = strchr(p + 1, '{')) {
-		size_t n = strcspn(p + 1, "}");
+		size_t n = strcspn(p + 1, "*}");
 
 		write_param(j, "path", p + 1, n, find_param(p + 1, n));
 	}
@@ -718,22 +846,44 @@ static void write_example(struct json *j, const char *schema)
 		}
 }
 
-static void write_body(struct json *j, const struct route *r)
+/* A body of one type; schema NULL: bytes. */
+static void write_body_as(struct json *j, const char *media, const char *schema)
 {
-	const char *schema = r->in != NULL ? r->in->name : "UploadRequest";
-	bool required = r->shape != SHAPE_OWN;
+	json_open(j, media, '{');
+	if (schema != NULL) {
+		json_open(j, "schema", '{');
+		write_ref(j, schema);
+		json_close(j, '}');
+		write_example(j, schema);
+	}
+	json_close(j, '}');
+}
+
+static bool is_body_required(const struct route *r)
+{
+	bool required = r->shape != SHAPE_OWN || is_route(r, "POST " BOX_FILES);
 
 	for (size_t i = 0; r->in != NULL && i < r->in->n; i++)
 		required |= (r->in->rows[i].flags & (FIELD_REQUIRED | FIELD_ONE_OF)) != 0;
+	return required;
+}
+
+static void write_body(struct json *j, const struct route *r)
+{
+	bool other = false;
+
 	json_open(j, "requestBody", '{');
-	json_bool(j, "required", required);
+	json_bool(j, "required", is_body_required(r));
 	json_open(j, "content", '{');
-	json_open(j, r->in != NULL ? "application/json" : "multipart/form-data", '{');
-	json_open(j, "schema", '{');
-	write_ref(j, schema);
-	json_close(j, '}');
-	write_example(j, schema);
-	json_close(j, '}');
+	for (unsigned int i = 0; i < ARRAY_LEN(bodies); i++)
+		if (is_route(r, bodies[i].route)) {
+			write_body_as(j, bodies[i].media, bodies[i].schema);
+			other = true;
+		}
+	if (r->in != NULL)
+		write_body_as(j, "application/json", r->in->name);
+	else if (!other)
+		write_body_as(j, "multipart/form-data", "UploadRequest");
 	json_close(j, '}');
 	json_close(j, '}');
 }
@@ -763,7 +913,7 @@ static void write_media(struct json *j, const char *answer)
 			json = false;
 		}
 	json_open(j, media, '{');
-	if (strcmp(answer, "bytes") != 0) { /* those have no schema */
+	if (json || strncmp(media, "text/", 5) == 0) { /* bytes have no schema */
 		json_open(j, "schema", '{');
 		write_type(j, json ? answer : "string");
 		json_close(j, '}');
@@ -838,19 +988,39 @@ static void write_refusal(struct json *j, const struct route *r, const struct re
 	json_close(j, '}');
 }
 
+/* All bodies of the status that a route is about. */
+static void write_contents(struct json *j, const struct route *r)
+{
+	json_open(j, "content", '{');
+	write_media(j, r->answer);
+	if ((r->flags & ROUTE_RUN) != 0)
+		write_media(j, answers(r, "Cell") ? "cell events" : "command events");
+	for (unsigned int i = 0; i < ARRAY_LEN(more); i++)
+		if (more[i].status == r->status && is_route(r, more[i].route))
+			write_media(j, more[i].answer);
+	json_close(j, '}');
+}
+
+static void write_more(struct json *j, const struct route *r)
+{
+	for (unsigned int i = 0; i < ARRAY_LEN(more); i++) {
+		if (more[i].status == r->status || !is_route(r, more[i].route))
+			continue;
+		open_response(j, more[i].status, more[i].doc);
+		if (more[i].answer != NULL)
+			write_content(j, more[i].answer);
+		json_close(j, '}');
+	}
+}
+
 static void write_responses(struct json *j, const struct route *r)
 {
 	json_open(j, "responses", '{');
 	open_response(j, r->status, r->status == 204 ? "done" : r->doc);
-	if ((r->flags & ROUTE_RUN) != 0) {
-		json_open(j, "content", '{');
-		write_media(j, r->answer);
-		write_media(j, answers(r, "Cell") ? "cell events" : "command events");
-		json_close(j, '}');
-	} else if (r->answer != NULL) {
-		write_content(j, r->answer);
-	}
+	if (r->answer != NULL)
+		write_contents(j, r);
 	json_close(j, '}');
+	write_more(j, r);
 	if ((r->flags & ROUTE_RUN) != 0) {
 		open_response(j, 202, "it runs; with `detach`");
 		write_content(j, r->answer);
@@ -903,13 +1073,26 @@ static bool is_begun(unsigned int at)
 	return false;
 }
 
+/* {path*} is a parameter like others, here. */
+static void open_path(struct json *j, const char *path)
+{
+	char text[NAME_MAX_LEN];
+	size_t n = 0;
+
+	for (; *path != '\0' && n < sizeof(text) - 1; path++)
+		if (*path != '*')
+			text[n++] = *path;
+	text[n] = '\0';
+	json_open(j, text, '{');
+}
+
 static void write_paths(struct json *j)
 {
 	json_open(j, "paths", '{');
 	for (unsigned int i = 0; i < nroutes; i++) {
 		if (!is_told(&routes[i]) || is_begun(i))
 			continue;
-		json_open(j, routes[i].path, '{');
+		open_path(j, routes[i].path);
 		for (unsigned int k = i; k < nroutes; k++)
 			if (is_told(&routes[k]) && strcmp(routes[k].path, routes[i].path) == 0)
 				write_operation(j, &routes[k]);

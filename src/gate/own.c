@@ -22,6 +22,11 @@ static const struct {
 #undef ERROR
 };
 
+int own_status(enum own_error code)
+{
+	return errors[code].status;
+}
+
 static void put(struct json *j, const char *key, const char *value)
 {
 	if (value != NULL)

@@ -26,6 +26,9 @@ void own_refuse_with(struct req *r, enum own_error code, const char *field,
 		     const char *const *pairs, const char *fmt, ...)
 	__attribute__((format(printf, 5, 6)));
 
+/* Its status. */
+int own_status(enum own_error code);
+
 /* Decode the body of a request; none at all is an empty object. 0, or -1: answered. */
 int own_decode(struct req *r, const struct fields *table, struct ci_body *b, void *out);
 

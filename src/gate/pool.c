@@ -24,6 +24,20 @@ int warm_job_start(struct gbox *b, struct gjob *j, uint64_t id, const struct gjo
 	static const char *const argv[] = { "/usr/bin/python3", NULL };
 	struct job_spec spec = { .kind = JOB_EXEC,
 				 .flags = JOB_SWEEP | JOB_STDIN | JOB_HELD | JOB_THAW,
+				 .cwd = b->cwd,
+				 .argv = argv,
+				 .envp = ci_environment() };
+
+	return gjob_start(b, j, id, &spec, ops, arg);
+}
+
+int handler_job_start(struct gbox *b, struct gjob *j, uint64_t id, const struct gjob_ops *ops,
+		      void *arg)
+{
+	static const char *const argv[] = { "/usr/bin/python3", "/proc/self/fd/6", "--handler",
+					    NULL };
+	struct job_spec spec = { .kind = JOB_EXEC,
+				 .flags = JOB_SWEEP | JOB_STDIN | JOB_HELD | JOB_KIT,
 				 .cwd = "/workspace",
 				 .argv = argv,
 				 .envp = ci_environment() };
@@ -40,7 +54,7 @@ int kernel_job_start(struct gbox *b, struct gjob *j, uint64_t id, bool warm,
 	struct job_spec spec = { .kind = JOB_EXEC,
 				 .flags = JOB_HELD | JOB_KERNEL |
 					  (uint32_t)(warm ? JOB_THAW : JOB_KIT),
-				 .cwd = "/workspace",
+				 .cwd = b->cwd,
 				 .argv = warm ? thawed : cold,
 				 .envp = ci_environment() };
 
@@ -62,7 +76,10 @@ int warm_job_go(struct gjob *j, const struct warm_program *p)
 
 	json_init(&text);
 	json_open(&text, NULL, '{');
-	put_strings(&text, "argv", p->argv);
+	if (p->handler)
+		json_bool(&text, "handler", true);
+	else
+		put_strings(&text, "argv", p->argv);
 	put_strings(&text, "env", p->envp);
 	json_str(&text, "cwd", "/workspace");
 	if (p->source != NULL)

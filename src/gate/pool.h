@@ -70,9 +70,14 @@ struct warm_program {
 		input_path; /* a file that is its standard input, and is removed; NULL: what is sent to it */
 	const char *source; /* what is in argv[1], to be written there first; NULL: it is there */
 	size_t source_len;
+	bool handler; /* a call of a handler instead: what is sent to it is its request */
 	uint64_t timeout_us, output_max;
 };
 int warm_job_go(struct gjob *j, const struct warm_program *p);
+
+/* A call of a handler that is not thawed: as warm_job_start(). The box must have BOX_KIT, or an image. */
+int handler_job_start(struct gbox *b, struct gjob *j, uint64_t id, const struct gjob_ops *ops,
+		      void *arg);
 
 /* Ids of jobs that are no times, as other ids are: a program's, which may be started a second time, cold, and a kernel's that waited
  * in the pool. */

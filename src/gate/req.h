@@ -25,7 +25,7 @@ struct tenant;
 enum body_mode { BODY_NONE, BODY_WHOLE, BODY_STREAM };
 
 /* How a refusal looks: each dialect has its own. */
-enum shape { SHAPE_OWN, SHAPE_DETAIL, SHAPE_REASON, SHAPE_MAX };
+enum shape { SHAPE_OWN, SHAPE_DETAIL, SHAPE_REASON, SHAPE_SANDBOX, SHAPE_MAX };
 
 enum route_flags {
 	ROUTE_OPEN = 1u << 0,       /* needs neither token nor a matching Host */
@@ -38,6 +38,14 @@ enum route_flags {
 		1u
 		<< 7, /* of a dialect: {box_id} is the first parameter, and the rest is about that box */
 	ROUTE_TOKEN = 1u << 6, /* ?token= is taken here, too */
+
+	ROUTE_REPEATED = 1u << 15, /* a parameter of the query may be there more than once */
+
+	/* Where it exists; none of these: on the server's own listeners. */
+	ROUTE_MAIN = 1u << 16,
+	ROUTE_EXECUTOR = 1u << 17, /* on executor ports of boxes, see ports.h */
+	ROUTE_RESOURCE = 1u << 18, /* on their resource ports */
+	ROUTE_PLACES = ROUTE_MAIN | ROUTE_EXECUTOR | ROUTE_RESOURCE,
 };
 
 struct route {
@@ -138,6 +146,8 @@ void req_refuse(struct req *r, int status, const char *code, const char *field, 
  * sends bytes as they are. req_end() closes. */
 void req_upgrade(struct req *r, const char *accept, const char *protocol);
 
+/* Nothing of the body is read for now: whoever takes it is not there yet. */
+void req_body_wait(struct req *r);
 /* Room for more of the body. */
 void req_body_more(struct req *r);
 

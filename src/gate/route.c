@@ -5,8 +5,11 @@
  */
 #include "base/own.h"
 #include "gate/boxes.h"
+#include "gate/ipy.h"
 #include "gate/jup.h"
 #include "gate/meta.h"
+#include "gate/ports.h"
+#include "gate/se.h"
 
 #include <stdarg.h>
 #include <stdio.h>
@@ -34,9 +37,22 @@ struct http_slice req_query(const struct req *r, const char *key)
 	return v != NULL ? *v : (struct http_slice){ 0 };
 }
 
+/* Where there is no route, who asked is known by where it came in. */
+static enum shape shape_of(const struct req *r)
+{
+	const struct listener *l = r->conn != NULL ? r->conn->listener : NULL;
+
+	if (r->route != NULL)
+		return r->route->shape;
+	if (l == NULL || (l->place & ROUTE_MAIN) != 0)
+		return SHAPE_OWN;
+	return (l->place & ROUTE_EXECUTOR) != 0 ? SHAPE_REASON : SHAPE_DETAIL;
+}
+
 void req_refuse(struct req *r, int status, const char *code, const char *field, const char *fmt,
 		...)
 {
+	enum shape shape = shape_of(r);
 	char text[1024];
 	struct json j;
 	va_list ap;
@@ -46,11 +62,13 @@ void req_refuse(struct req *r, int status, const char *code, const char *field, 
 	va_end(ap);
 	json_init(&j);
 	json_open(&j, NULL, '{');
-	if (r->route != NULL && r->route->shape == SHAPE_DETAIL) {
+	if (shape == SHAPE_DETAIL) {
 		json_str(&j, "detail", text);
-	} else if (r->route != NULL && r->route->shape == SHAPE_REASON) {
+	} else if (shape == SHAPE_REASON) {
 		json_str(&j, "reason", req_reason(status));
 		json_str(&j, "message", text);
+	} else if (r->route != NULL && r->route->shape == SHAPE_SANDBOX) {
+		se_put_error(&j, req_reason(status), text);
 	} else {
 		json_open(&j, "error", '{');
 		json_str(&j, "code", code);
@@ -70,6 +88,13 @@ void req_refuse(struct req *r, int status, const char *code, const char *field, 
 		req_json(r, status, &j);
 }
 
+/* {path*}, which stands for the rest of the path. It is the last part of its pattern, and what it takes is the handler's to
+ * decode: no segment behind the slash, and none that is refused elsewhere, is refused here. */
+static bool takes_rest(const char *part, size_t n)
+{
+	return n > 2 && part[0] == '{' && part[n - 2] == '*';
+}
+
 /* Whether the path of the request is this pattern's; takes what stands for {…}. */
 static bool matches(struct req *r, const char *pattern)
 {
@@ -79,6 +104,14 @@ static bool matches(struct req *r, const char *pattern)
 	while (*pattern == '/' && pattern[1] != '\0') {
 		size_t n = strcspn(++pattern, "/");
 
+		if (takes_rest(pattern, n)) {
+			struct http_slice rest = http_target_rest(t, seg);
+
+			if (rest.p == NULL || param == REQ_PARAMS)
+				return false;
+			r->param[param] = rest;
+			return true;
+		}
 		if (seg == t->nseg)
 			return false;
 		if (*pattern == '{') {
@@ -91,7 +124,19 @@ static bool matches(struct req *r, const char *pattern)
 		seg++;
 		pattern += n;
 	}
+	if (t->bad.status != 0)
+		return false;
+	if (*pattern == '/' && seg > 0) /* "/status/" */
+		return seg + 1 == t->nseg && t->seg[seg].n == 0;
 	return seg == t->nseg;
+}
+
+/* Whether it exists where the request came in. */
+static bool is_here(const struct req *r, const struct route *row)
+{
+	unsigned int places = row->flags & ROUTE_PLACES;
+
+	return (r->conn->listener->place & (places != 0 ? places : ROUTE_MAIN)) != 0;
 }
 
 static bool is_method(const struct req *r, const char *method)
@@ -124,7 +169,7 @@ static int refuse_route(struct req *r, const struct route *other)
 		return -1;
 	}
 	for (unsigned int i = 0; i < nroutes; i++)
-		if (strcmp(routes[i].path, other->path) == 0) {
+		if (strcmp(routes[i].path, other->path) == 0 && is_here(r, &routes[i])) {
 			size_t n = strlen(allow);
 
 			(void)snprintf(allow + n, sizeof(allow) - n, "%s%s", n > 0 ? ", " : "",
@@ -136,6 +181,17 @@ static int refuse_route(struct req *r, const struct route *other)
 	return -1;
 }
 
+/* What is no target at all, or one that only a {path*} could take. It is told in the shape of the route that its path has, if any. */
+static int refuse_target(struct req *r, const struct http_refusal *why)
+{
+	for (unsigned int i = 0; i < nroutes && r->route == NULL; i++)
+		if (matches(r, routes[i].path))
+			r->route = &routes[i];
+	r->close = true;
+	req_refuse(r, why->status, "malformed_request", NULL, "%s", why->why);
+	return -1;
+}
+
 int route_find(struct req *r)
 {
 	const struct route *found = NULL, *other = NULL;
@@ -143,17 +199,20 @@ int route_find(struct req *r)
 
 	take_trace(r);
 	r->head_only = http_slice_is(r->head.method, "HEAD");
-	if (http_target_parse(r->head.target, &r->target, &why) < 0) {
-		r->close = true;
-		req_refuse(r, why.status, "malformed_request", NULL, "%s", why.why);
-		return -1;
-	}
+	if (http_target_parse_open(r->head.target, &r->target, &why) < 0)
+		return refuse_target(r, &why);
 	for (unsigned int i = 0; i < nroutes && found == NULL; i++)
-		if (matches(r, routes[i].path)) {
+		if (is_here(r, &routes[i]) && matches(r, routes[i].path)) {
 			other = &routes[i];
 			if (is_method(r, routes[i].method))
 				found = &routes[i];
 		}
+	if (other == NULL && r->target.bad.status != 0)
+		return refuse_target(r, &r->target.bad);
+	if (r->target.repeated && (found == NULL || (found->flags & ROUTE_REPEATED) == 0)) {
+		(void)http_refuse_repeated(&why);
+		return refuse_target(r, &why);
+	}
 	/* Who may not ask does not learn what there is. */
 	r->route = found;
 	if (auth_check(r, found != NULL && (found->flags & ROUTE_OPEN) != 0) < 0)

@@ -239,3 +239,7 @@ void run_wait(struct run *run, struct req *r, uint64_t wait_us, unsigned int par
 	      void (*left)(void *arg), void *arg);
 /* Answer now. */
 void run_reply(struct run *run, struct req *r, int status, unsigned int parts);
+/* The same in the words of a dialect, which put() writes; of what it puts by run_put_text() or run_leave_out() the client may be
+ * told later, and run stays until then. arg is not needed any more when this returns. */
+typedef void (*run_put_fn)(const struct run *run, void *arg, struct json *j);
+void run_reply_as(struct run *run, struct req *r, int status, run_put_fn put, void *arg);

@@ -89,14 +89,21 @@ static void tell(struct waiting *w)
 	json_done(&j);
 }
 
+static void put_parts(const struct run *run, void *arg, struct json *j)
+{
+	const unsigned int *parts = arg;
+
+	run_answer(run, j, *parts);
+}
+
 /* The log of the run is what is told from: w stays attached. */
-static void begin_long(struct waiting *w, int status)
+static void begin_long(struct waiting *w, int status, run_put_fn put, void *arg)
 {
 	struct run *run = w->rd.run;
 	struct req *r = w->r;
 
 	run->pieces = &w->pieces;
-	run_answer(run, &w->pieces.j, w->parts);
+	put(run, arg, &w->pieces.j);
 	run->pieces = NULL;
 	if (w->pieces.j.failed) {
 		r->gone = NULL;
@@ -137,7 +144,9 @@ static struct waiting *waiting_new(struct req *r, unsigned int parts)
 	return w;
 }
 
-void run_reply(struct run *run, struct req *r, int status, unsigned int parts)
+/* `parts` as in run_reply(). */
+static void reply(struct run *run, struct req *r, int status, unsigned int parts, run_put_fn put,
+		  void *arg)
 {
 	struct waiting *w;
 	struct json j;
@@ -147,14 +156,24 @@ void run_reply(struct run *run, struct req *r, int status, unsigned int parts)
 		if (w == NULL)
 			return;
 		run_attach(run, &w->rd, 0, on_nothing);
-		begin_long(w, status);
+		begin_long(w, status, put, arg);
 		return;
 	}
 	json_init(&j);
-	run_answer(run, &j, parts);
+	put(run, arg, &j);
 	if (parts != 0)
 		told(run, &j);
 	req_json(r, status, &j);
+}
+
+void run_reply(struct run *run, struct req *r, int status, unsigned int parts)
+{
+	reply(run, r, status, parts, put_parts, &parts);
+}
+
+void run_reply_as(struct run *run, struct req *r, int status, run_put_fn put, void *arg)
+{
+	reply(run, r, status, RUN_OUTPUT, put, arg);
 }
 
 static void waiting_answer(struct waiting *w)
@@ -163,7 +182,7 @@ static void waiting_answer(struct waiting *w)
 	struct json j;
 
 	if (is_long(w->rd.run, r, w->parts)) {
-		begin_long(w, 200);
+		begin_long(w, 200, put_parts, &w->parts);
 		return;
 	}
 	r->gone = NULL;

@@ -137,14 +137,14 @@ static void put_want(void *arg)
 	pump(arg);
 }
 
+/* What it says of the file is not needed, and is acknowledged with its end. */
 static void put_output(void *arg, uint64_t number, unsigned int stream, const uint8_t *p, size_t n)
 {
-	struct stage *s = arg;
-
+	(void)arg;
+	(void)number;
 	(void)stream;
 	(void)p;
 	(void)n;
-	gjob_ack(&s->job, number);
 }
 
 static void put_ended(void *arg, const struct job_exit *x, uint64_t number)
@@ -224,9 +224,9 @@ static void next(struct stage *s)
 	static const char *const envp[] = { NULL };
 	const struct stage_file *f = &s->files[s->at];
 	char octal[8];
-	const char *const argv[] = { s->at < s->n ? f->path : NULL, octal, NULL };
+	const char *const argv[] = { "write", s->at < s->n ? f->path : "", octal, "", "", NULL };
 	struct job_spec spec = {
-		.kind = JOB_PUT, .flags = JOB_STDIN, .cwd = "/workspace", .argv = argv, .envp = envp
+		.kind = JOB_FILE, .flags = JOB_STDIN, .cwd = s->box->cwd, .argv = argv, .envp = envp
 	};
 
 	if (s->over)

@@ -1,11 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Files that go into boxes, carried inside the program as plain read-only bytes, so that one file is the whole
- * product: the static init of every box, and what Python is started with. blobs.c makes sealed memfds of them. The
+ * product: the static init of every box, what Python is started with, and what makes archives. blobs.c makes sealed memfds of them. The
  * build gives the paths; the headers make this file depend on what it embeds.
  */
 #include "box/init_blob.gen.h"
 #include "kernel_blob.gen.h"
+#ifdef ARCHIVE_PATH
+#include "archive/archive_blob.gen.h"
+#endif
 #ifdef THAW_PATH
 #include "warm/freeze_blob.gen.h"
 #include "warm/thaw_blob.gen.h"
@@ -40,6 +43,11 @@
 	.incbin FREEZE_PATH
 #endif
 	END(freeze)
+	START(archive)
+#ifdef ARCHIVE_PATH
+	.incbin ARCHIVE_PATH
+#endif
+	END(archive)
 
 	.section .note.GNU-stack, "", %progbits
 #if defined(__x86_64__) && defined(__CET__)

@@ -18,6 +18,7 @@ extern const char glovebox_init_start[], glovebox_init_end[];
 extern const char glovebox_thaw_start[], glovebox_thaw_end[];
 extern const char glovebox_freeze_start[], glovebox_freeze_end[];
 extern const char glovebox_kernel_start[], glovebox_kernel_end[];
+extern const char glovebox_archive_start[], glovebox_archive_end[];
 
 static const struct {
 	const char *name, *start, *end;
@@ -29,6 +30,8 @@ static const struct {
 	[BLOB_THAW] = { "thaw", glovebox_thaw_start, glovebox_thaw_end, 0444 },
 	[BLOB_FREEZE] = { "freeze", glovebox_freeze_start, glovebox_freeze_end, 0444 },
 	[BLOB_KERNEL] = { "kernel", glovebox_kernel_start, glovebox_kernel_end, 0444 },
+	/* One for all boxes, with no way from its process to the file: not readable, as init is not. */
+	[BLOB_ARCHIVE] = { "archive", glovebox_archive_start, glovebox_archive_end, 0111 },
 };
 
 int memory_file(const char *name)
@@ -54,6 +57,11 @@ int memory_file_again(int fd, int flags)
 	return open(self, flags | O_CLOEXEC);
 }
 
+bool blob_is_there(enum blob which)
+{
+	return blobs[which].end > blobs[which].start;
+}
+
 int blob_fd(struct keeper *k, enum blob which, struct err *e)
 {
 	const char *name = blobs[which].name, *start = blobs[which].start;
@@ -63,7 +71,7 @@ int blob_fd(struct keeper *k, enum blob which, struct err *e)
 
 	if (k->blob_fd[which] > 0)
 		return k->blob_fd[which];
-	if (n == 0)
+	if (!blob_is_there(which))
 		return err_set(e, ERR_SYS, ENOSYS, "there is no '%s' for this machine", name);
 	fd = memory_file(name);
 	if (fd < 0)

@@ -49,6 +49,7 @@ static struct box *free_slot(struct keeper *k)
 				.report_fd = -1,
 				.refusals_fd = -1,
 				.store_fd = { -1, -1, -1 },
+				.port_fd = { -1, -1, -1, -1 },
 				.deadline_us = UINT64_MAX,
 			};
 			if (i >= k->nboxes)
@@ -276,6 +277,8 @@ int box_new(struct keeper *k, const struct box_request *q, uint64_t request, str
 	s.can_groups = k->ids.can_groups;
 	s.heard = b->heard = (q->flags & BOX_HEARD) != 0;
 	s.spare = b->spare = (q->flags & BOX_SPARE) != 0;
+	s.app = (q->flags & BOX_APP) != 0;
+	s.ports = b->listens = (q->flags & BOX_PORTS) != 0;
 	b->kit = q->image != 0 || (q->flags & BOX_KIT) != 0;
 	s.can_shield = k->ids.can_shield && s.ids.in_user != s.ids.in_root;
 	if (s.two_ids && shares_uid(k, q))
@@ -361,13 +364,15 @@ static void setup_done(struct keeper *k, struct box *b)
 	/* Said before the report, in this order, and perhaps not heard yet. */
 	if (b->spare && b->store_fd[0] < 0)
 		box_control_event(k, b);
+	if (b->listens && b->port_fd[PORTS_OUTSIDE] < 0)
+		box_control_event(k, b);
 	if (b->heard && b->refusals_fd < 0)
 		box_control_event(k, b);
 	if (b->heard && b->refusals_fd < 0)
 		refusals_deaf(k, b);
 	if ((b->layers & LAYER_BIT(LAYER_INIT_SHIELD)) != 0 && !shield(b->pid))
 		b->layers = info.layers &= ~LAYER_BIT(LAYER_INIT_SHIELD);
-	if ((b->kit && kit_send(k, b, &e) < 0) || box_attach(b, &stream, &e) < 0) {
+	if (kit_send(k, b, &e) < 0 || box_attach(b, &stream, &e) < 0) {
 		ops_failed(k, b->request, &e);
 		b->request = 0;
 		b->asked_to_end = true;
@@ -424,6 +429,11 @@ void box_control_event(struct keeper *k, struct box *b)
 	if (r > 0 && m.type == CONTROL_STORES && m.nfds == STORE_MAX && b->state == BOX_SETUP &&
 	    b->spare && b->store_fd[0] < 0) {
 		(void)memcpy(b->store_fd, m.fds, sizeof(b->store_fd));
+		return;
+	}
+	if (r > 0 && m.type == CONTROL_PORTS && m.nfds == PORTS_INSIDE && b->state == BOX_SETUP &&
+	    b->listens && b->port_fd[PORTS_OUTSIDE] < 0) {
+		(void)memcpy(&b->port_fd[PORTS_OUTSIDE], m.fds, PORTS_INSIDE * sizeof(int));
 		return;
 	}
 	/* init never speaks here: its end, or what only a hostile one would say. */
@@ -495,6 +505,7 @@ void box_end(struct keeper *k, struct box *b)
 	else if (!b->reaped)
 		(void)syscall(SYS_pidfd_send_signal, b->pidfd, SIGKILL, NULL, 0);
 	box_taken(b);
+	ports_close(k, b);
 	b->state = BOX_ENDING;
 	b->deadline_us = UINT64_MAX;
 }

@@ -123,6 +123,7 @@ static int allow_all(struct work *w, int ruleset, uint64_t fs)
 #define WRITABLE_DIR(at)
 #define WRITABLE_LINK(at)
 #define WRITABLE_FILE(at)
+#define WRITABLE_ALSO(at)  /* a rule is about a directory, by whatever name */
 #define WRITABLE_WRITE(at) at,
 #include "policy/root.tbl"
 #undef ROOT

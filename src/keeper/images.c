@@ -112,23 +112,43 @@ static int image_fd(const struct image_slot *s)
 	return whole ? fcntl(s->fd, F_DUPFD_CLOEXEC, 0) : memory_file_again(s->fd, O_RDONLY);
 }
 
+/* Descriptors on their way to an init, as many as fit in one message. */
+struct kit_message {
+	uint32_t has;
+	int fds[CHAN_FDS];
+	unsigned int n;
+};
+
+static int kit_flush(const struct box *b, struct kit_message *m, struct err *e)
+{
+	uint8_t body[4];
+	struct msg_out out;
+	int r;
+
+	if (m->n == 0)
+		return 0;
+	msg_out_init(&out, body, sizeof(body));
+	msg_put_u32(&out, m->has);
+	r = chan_send(b->control_fd, CONTROL_KIT, 0, body, out.len, m->fds, m->n);
+	*m = (struct kit_message){ 0 };
+	return r < 0 ? err_set(e, ERR_SYS, -r, "reach the init of a box") : 0;
+}
+
 int kit_send(struct keeper *k, const struct box *b, struct err *e)
 {
 	const struct image_slot *s = image_find(k, b->image);
-	static const enum blob parts[] = {
-		[KIT_THAW] = BLOB_THAW, [KIT_FREEZE] = BLOB_FREEZE, [KIT_KERNEL] = BLOB_KERNEL
-	};
+	static const enum blob parts[] = { [KIT_THAW] = BLOB_THAW,
+					   [KIT_FREEZE] = BLOB_FREEZE,
+					   [KIT_KERNEL] = BLOB_KERNEL,
+					   [KIT_ARCHIVE] = BLOB_ARCHIVE };
 	bool freezes = b->freezes != 0 || mutant_is("kit-apart"), image_too = b->image != 0;
 	const bool wanted[KIT_MAX] = { [KIT_THAW] = image_too,
 				       [KIT_FREEZE] = image_too && freezes,
-				       [KIT_KERNEL] = true,
-				       [KIT_IMAGE] = image_too };
+				       [KIT_KERNEL] = b->kit,
+				       [KIT_IMAGE] = image_too,
+				       [KIT_ARCHIVE] = blob_is_there(BLOB_ARCHIVE) };
+	struct kit_message m = { 0 };
 	own_fd image = -1;
-	uint32_t has = 0;
-	int fds[KIT_MAX], r;
-	unsigned int n = 0;
-	uint8_t body[4];
-	struct msg_out m;
 
 	if (image_too && s == NULL)
 		return err_set(e, ERR_INPUT, ESTALE, "there is no such image");
@@ -136,15 +156,17 @@ int kit_send(struct keeper *k, const struct box *b, struct err *e)
 	if (image_too && image < 0)
 		return err_set(e, ERR_SYS, errno, "open an image");
 	for (unsigned int i = 0; i < KIT_MAX; i++) {
+		int fd;
+
 		if (!wanted[i])
 			continue;
-		fds[n] = i == KIT_IMAGE ? image : blob_fd(k, parts[i], e);
-		if (fds[n++] < 0)
+		if (m.n == CHAN_FDS && kit_flush(b, &m, e) < 0)
 			return -1;
-		has |= 1u << i;
+		fd = i == KIT_IMAGE ? image : blob_fd(k, parts[i], e);
+		if (fd < 0)
+			return -1;
+		m.fds[m.n++] = fd;
+		m.has |= 1u << i;
 	}
-	msg_out_init(&m, body, sizeof(body));
-	msg_put_u32(&m, has);
-	r = chan_send(b->control_fd, CONTROL_KIT, 0, body, m.len, fds, n);
-	return r < 0 ? err_set(e, ERR_SYS, -r, "reach the init of a box") : 0;
+	return kit_flush(b, &m, e);
 }

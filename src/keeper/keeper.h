@@ -16,6 +16,7 @@ enum {
 	REFUSAL_CALLS = 512, /* the highest call that is told is below */
 	KEEPER_GATE_FD = 3,  /* channel to the gate, open at exec */
 	BOXES_MAX = 4096,
+	PORTS_MAX = 2048, /* of this machine that all boxes together can have */
 	ROOTS_MAX = 64,
 	BOX_USER = 65532, /* uid and gid of user code in a box */
 	SETUP_US = 10 * 1000 * 1000,
@@ -134,9 +135,11 @@ int stores_limit(const int fds[STORE_MAX], const struct limits *l, struct err *e
 
 /* --- blobs.c --- */
 
-enum blob { BLOB_INIT, BLOB_THAW, BLOB_FREEZE, BLOB_KERNEL, BLOB_MAX };
+enum blob { BLOB_INIT, BLOB_THAW, BLOB_FREEZE, BLOB_KERNEL, BLOB_ARCHIVE, BLOB_MAX };
 
 struct keeper;
+/* Whether this build carries it: not every machine has all of them. */
+bool blob_is_there(enum blob which);
 /* A file that we carry, sealed; ours, made when it is first asked for. */
 int blob_fd(struct keeper *k, enum blob which, struct err *e);
 /* An empty memory file that can be sealed, or -1. */
@@ -167,6 +170,7 @@ struct setup {
 	bool can_shield;         /* init can be protected from out of memory */
 	bool heard;              /* the keeper listens to refused system calls */
 	bool spare;              /* its limits may still change */
+	bool app, ports;         /* BOX_APP, BOX_PORTS */
 	uint64_t waived, layers; /* layers: in, what the keeper could give; out, what the box has */
 	int go_fd, report_fd, control_fd, init_fd;
 	int join_fd[CG_KIND_MAX], njoin;
@@ -205,6 +209,7 @@ struct box {
 	bool asked_to_end, reaped;
 	bool heard;              /* was asked for with BOX_HEARD */
 	bool kit;                /* and with BOX_KIT */
+	bool listens;            /* and with BOX_PORTS */
 	bool spare;              /* nobody has it yet: BOX_LIMITS can come */
 	int store_fd[STORE_MAX]; /* as long as that is so; -1: none */
 	enum gone_why why;
@@ -222,7 +227,15 @@ struct box {
 	uint32_t refusals_answered;
 	uint64_t refusals_resume_us;
 	uint64_t refused[REFUSAL_CALLS / 64]; /* bit per call: it was told */
+	int port_fd[BOX_PORTS_MAX];           /* -1: none */
+	uint16_t port[BOX_PORTS_MAX];
 };
+
+/* --- ports.c --- */
+
+/* Which ports of this machine's loopback a gate may have opened for boxes: the words of box_ports in
+ * policy/config.tbl, in their order. */
+enum ports_allowed { PORTS_NONE, PORTS_FREE, PORTS_ANY };
 
 /* --- servants.c: the gate and the store of a server --- */
 
@@ -273,6 +286,8 @@ struct keeper {
 	struct refused_call refusals[REFUSALS_MAX];
 	unsigned int nrefusals;
 	bool refusals_told; /* the gate knows that there are some */
+	enum ports_allowed ports_allowed;
+	unsigned int nports; /* of this machine that boxes have */
 };
 
 struct box *box_find(struct keeper *k, uint64_t id);
@@ -317,7 +332,7 @@ int image_seal(struct keeper *k, uint32_t id, uint64_t *ret_bytes, struct err *e
 void image_drop(struct keeper *k, uint32_t id);
 /* Whether a box with this image can be made. */
 int image_check(struct keeper *k, const struct box_request *q, struct err *e);
-/* Give a box's init what Python is started with. */
+/* Give a box's init what Python is started with, if it is to have that, and what makes archives. */
 int kit_send(struct keeper *k, const struct box *b, struct err *e);
 
 /* --- refusals.c --- */
@@ -332,6 +347,14 @@ uint64_t refusals_turn(struct keeper *k, struct box *b, uint64_t now);
 /* The body of the answer to REFUSALS: what was heard, which is forgotten. */
 size_t refusals_take(struct keeper *k, void *body, size_t cap);
 void refusals_new_gate(struct keeper *k);
+
+/* --- ports.c --- */
+
+/* The argument that says which ports are allowed. */
+int ports_argument(struct keeper *k, const char *number, struct err *e);
+/* The listener of a box, which is opened where it is not there yet: in b->port_fd and b->port. */
+int port_open(struct keeper *k, struct box *b, enum box_port which, uint16_t port, struct err *e);
+void ports_close(struct keeper *k, struct box *b);
 
 /* --- main.c --- */
 

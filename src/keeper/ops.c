@@ -350,6 +350,32 @@ static int op_BOX_RECORD(struct keeper *k, struct chan_msg *m)
 	return 0;
 }
 
+/* A listener on loopback is what every user of this machine can have; ports that are root's are refused, how many there are is
+ * bounded, and it goes with its box. Which port is an operator's word more than a gate's (box_ports). */
+static int op_BOX_PORT(struct keeper *k, struct chan_msg *m)
+{
+	struct msg_in in;
+	struct msg_out out;
+	struct box *b = ready_box(k, m, &in);
+	uint8_t which = msg_get_u8(&in), body[2];
+	uint16_t port = msg_get_u16(&in);
+	struct err e;
+
+	if (msg_end(&in) < 0 || which >= BOX_PORTS_MAX)
+		return -1;
+	if (b == NULL)
+		return 0;
+	box_taken(b);
+	if (port_open(k, b, (enum box_port)which, port, &e) < 0) {
+		ops_failed(k, m->request, &e);
+		return 0;
+	}
+	msg_out_init(&out, body, sizeof(body));
+	msg_put_u16(&out, b->port[which]);
+	ops_ok(k, m->request, body, out.len, &b->port_fd[which]);
+	return 0;
+}
+
 /* Tells a new gate what the old one had. */
 static int op_BOX_LIST(struct keeper *k, struct chan_msg *m)
 {

@@ -20,6 +20,7 @@
 #include <grp.h>
 #include <linux/keyctl.h>
 #include <net/if.h>
+#include <netinet/in.h>
 #include <sched.h>
 #include <signal.h>
 #include <stdio.h>
@@ -208,6 +209,42 @@ int step_loopback(struct work *w)
 	if (mutant_is("network-namespace"))
 		return 0;
 	return fd < 0 || ioctl(fd, SIOCSIFFLAGS, &r) < 0 ? -errno : 0;
+}
+
+/* Before anybody of the box could take the port; what comes to it waits until a gate accepts. */
+static int listen_inside(unsigned int port)
+{
+	enum { BACKLOG = 16 };
+	struct sockaddr_in a = { .sin_family = AF_INET,
+				 .sin_port = htons((uint16_t)port),
+				 .sin_addr = { htonl(INADDR_LOOPBACK) } };
+	own_fd fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+
+	if (fd < 0 || bind(fd, (const struct sockaddr *)&a, sizeof(a)) < 0 ||
+	    listen(fd, BACKLOG) < 0)
+		return -errno;
+	return fd_take(&fd);
+}
+
+int step_ports(struct work *w)
+{
+	static const unsigned int ports[PORTS_INSIDE] = { PORT_INSIDE_EXECUTOR_AT,
+							  PORT_INSIDE_RESOURCE_AT };
+	int fds[PORTS_INSIDE], r = 0;
+	unsigned int n = 0;
+
+	if (!w->s->ports || mutant_is("network-namespace"))
+		return 0;
+	for (; n < PORTS_INSIDE && r >= 0; n++) {
+		r = fds[n] = listen_inside(ports[n]);
+		if (r < 0)
+			(void)snprintf(w->detail, sizeof(w->detail), "port %u", ports[n]);
+	}
+	if (r >= 0)
+		r = chan_send(w->s->control_fd, CONTROL_PORTS, 0, NULL, 0, fds, n);
+	for (unsigned int i = 0; i < n; i++)
+		fd_close(&fds[i]);
+	return r;
 }
 
 static int set_limit(struct work *w, int which, uint64_t soft, uint64_t hard)

@@ -26,7 +26,7 @@
 #include <sys/sysmacros.h>
 #include <sys/vfs.h>
 
-enum root_kind { SHOW, DIR, LINK, FILE_, WRITE };
+enum root_kind { SHOW, DIR, LINK, FILE_, WRITE, ALSO };
 #define FILE FILE_
 
 static const struct root_row {
@@ -255,6 +255,22 @@ static int place_writable(struct work *w, const struct root_row *row, int fds[ST
 	return place_store_part(w, fds[s], at, parts[s]++);
 }
 
+/* The same mount once more: a path is a name, not a link to another one. */
+static int place_also(struct work *w, const struct root_row *row)
+{
+	const char *at = row->at + 1;
+	own_fd dir = -1;
+
+	if (!w->s->app)
+		return 0;
+	if (mkdirat(w->root_fd, at, 0755) < 0)
+		return fail_at(w, at);
+	dir = mnt_clone(w->root_fd, row->what + 1, 0);
+	if (dir < 0 || mnt_place(dir, w->root_fd, at) < 0)
+		return fail_at(w, at);
+	return 0;
+}
+
 /* What the sizes of the stores hang on, to the keeper, where they may change. Nobody else has it. */
 static int give_stores(struct work *w)
 {
@@ -294,6 +310,9 @@ int step_root_tree(struct work *w)
 			break;
 		case WRITE:
 			r = place_writable(w, &tree[i], fds, parts);
+			break;
+		case ALSO:
+			r = place_also(w, &tree[i]);
 			break;
 		}
 	}

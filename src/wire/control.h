@@ -13,8 +13,9 @@
 /* How large a file of init's may be at least, by its hard limit; the soft one is for its programs. */
 #define INIT_FILE_BYTES (UINT64_C(1) << 20)
 
-/* What a box is given to start Python with, in this order; the body is a u32 with a bit per descriptor that is there. */
-enum kit { KIT_THAW, KIT_FREEZE, KIT_KERNEL, KIT_IMAGE, KIT_MAX };
+/* What a box is given: to start Python with, and the program that packs and unpacks archives. In this order; the body is a
+ * u32 with a bit per descriptor that is there. One that does not fit in a message comes in another. */
+enum kit { KIT_THAW, KIT_FREEZE, KIT_KERNEL, KIT_IMAGE, KIT_ARCHIVE, KIT_MAX };
 
 enum control_type {
 	CONTROL_GATE = 1,  /* keeper -> init, one descriptor: the stream of a new gate */
@@ -23,4 +24,5 @@ enum control_type {
 	CONTROL_KIT,       /* keeper -> init, descriptors: see enum kit */
 	CONTROL_LISTENER,  /* plan -> keeper, one descriptor: who listens to refused system calls */
 	CONTROL_STORES, /* plan -> keeper, of a box made ahead: by these its file systems can be resized */
+	CONTROL_PORTS, /* plan -> keeper, of a box with BOX_PORTS: the listeners in its own network */
 };

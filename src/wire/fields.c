@@ -412,6 +412,10 @@ static int read_member(struct decoder *x, const struct field *row, const struct 
 		put_null(row, out);
 		return 0;
 	}
+	if (n->type == JSONR_BOOL && (row->flags & FIELD_OR_BOOL) != 0) {
+		put_bool(out, row->set_at, n->boolean); /* its members have their defaults */
+		return 0;
+	}
 	switch (row->type) {
 	case FIELD_STRING:
 	case FIELD_BASE64:

@@ -61,6 +61,7 @@ enum field_flags {
 	FIELD_REQUIRED = 1u << 0,
 	FIELD_NULLABLE = 1u << 1, /* null is allowed; it reads as 0, false, NULL, no elements */
 	FIELD_ONE_OF = 1u << 2,   /* exactly one of the rows of the table with this flag is given */
+	FIELD_OR_BOOL = 1u << 3,  /* OBJECT: true stands for one without members, false for none */
 };
 
 /* Written in this order up to `at`, and from there on by name: a row ends in .doc = "…". */

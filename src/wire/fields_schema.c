@@ -102,13 +102,16 @@ static void write_milli_bounds(const struct field *row, struct json *j)
 
 static void write_type(const struct field *row, struct json *j)
 {
-	if ((row->flags & FIELD_NULLABLE) == 0) {
+	if ((row->flags & (FIELD_NULLABLE | FIELD_OR_BOOL)) == 0) {
 		json_str(j, "type", type_str[row->type]);
 		return;
 	}
 	json_open(j, "type", '[');
 	json_str(j, NULL, type_str[row->type]);
-	json_str(j, NULL, "null");
+	if ((row->flags & FIELD_OR_BOOL) != 0)
+		json_str(j, NULL, "boolean");
+	if ((row->flags & FIELD_NULLABLE) != 0)
+		json_str(j, NULL, "null");
 	json_close(j, ']');
 }
 
@@ -299,6 +302,9 @@ static const char *check_row(const struct fields *table, const struct field *row
 	    (row->def != 0 &&
 	     (string || container || row->type == FIELD_STRINGS || row->type == FIELD_MAP)))
 		return "a column that this type does not have";
+	if ((row->flags & FIELD_OR_BOOL) != 0 &&
+	    (row->type != FIELD_OBJECT || row->set_at == 0 || (row->flags & FIELD_REQUIRED) != 0))
+		return "a flag that this row cannot have";
 	if ((row->flags & FIELD_REQUIRED) != 0 && (row->flags & FIELD_ONE_OF) != 0)
 		return "a row that is required and an alternative";
 	wrong = check_bounds(row);

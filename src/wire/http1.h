@@ -92,14 +92,18 @@ ptrdiff_t http_chunks_feed(struct http_chunks *c, const char *p, size_t n, struc
 
 /* --- targets -------------------------------------------------------------------------------- */
 
-/* Every slice is valid UTF-8 without control characters, decoded once, and followed by a NUL. */
+/* Every slice but `path` is valid UTF-8 without control characters, decoded once, and followed by a NUL. */
 struct http_target {
+	struct http_slice path; /* as it came, without its first slash: part of the caller's text */
 	struct http_slice seg[HTTP_SEGMENTS_MAX]; /* an encoded slash is a character like others */
 	unsigned int nseg;
+	struct http_refusal
+		bad; /* of http_target_parse_open(): the segment behind; status 0: none */
 	struct {
 		struct http_slice key, value;
 	} query[HTTP_QUERY_MAX];
 	unsigned int nquery;
+	bool repeated;                 /* of http_target_parse_open(): a parameter is there twice */
 	char buf[HTTP_TARGET_MAX + 1]; /* the slices point into it: do not copy the struct */
 };
 
@@ -107,6 +111,20 @@ struct http_target {
  * the end makes an empty last segment; any other empty one is refused, as are "." and "..".
  * Parameters have names, each another; one without '=' has an empty value; '+' is a space there. */
 int http_target_parse(struct http_slice target, struct http_target *t, struct http_refusal *r);
+
+/* The same for who wants the first segments, and reads the rest in another way: a segment that is refused ends the
+ * list of segments, and t->bad says why; a parameter may be there more than once, and t->repeated says so. */
+int http_target_parse_open(struct http_slice target, struct http_target *t, struct http_refusal *r);
+
+/* Say that of a parameter that is there twice. -1. */
+int http_refuse_repeated(struct http_refusal *r);
+
+/* What follows the first n segments and a slash, as it came; p is NULL where no slash follows. */
+struct http_slice http_target_rest(const struct http_target *t, unsigned int n);
+
+/* Decode a rest, once: any bytes but NUL, and an encoded slash is a slash. Its length without the NUL behind it, or -1:
+ * refused. */
+ptrdiff_t http_path_decode(struct http_slice from, char *to, size_t size, struct http_refusal *r);
 
 /* The value of a parameter, or NULL. */
 const struct http_slice *http_query(const struct http_target *t, const char *key);

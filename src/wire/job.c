@@ -54,17 +54,18 @@ static const char *get_text(struct msg_in *m, char **text, const char *end)
 /* Whether flags and arguments go together with the kind. */
 static bool kind_fits(const struct job_spec *s, unsigned int argc)
 {
-	const uint32_t python = JOB_HELD | JOB_THAW | JOB_KIT | JOB_KERNEL;
-
 	if ((s->flags & (JOB_FLOW | JOB_KEEP)) == JOB_FLOW)
 		return false;
 	if (s->kind == JOB_CELL)
 		return argc == 1 && (s->flags & ~(uint32_t)(JOB_KEEP | JOB_FLOW)) == JOB_STDIN;
+	if (s->kind == JOB_FILE)
+		return argc >= 2 && (s->flags & ~(uint32_t)(JOB_STDIN | JOB_KEEP | JOB_ATTENDED |
+							    JOB_BENEATH)) == 0;
 	if ((s->flags & (JOB_KERNEL | JOB_HELD)) == JOB_KERNEL)
 		return false;
-	if ((s->flags & JOB_FLOW) != 0)
+	if ((s->flags & (JOB_ATTENDED | JOB_HELD)) == (JOB_ATTENDED | JOB_HELD))
 		return false;
-	return s->kind == JOB_EXEC || (s->flags & python) == 0;
+	return (s->flags & (JOB_FLOW | JOB_BENEATH)) == 0;
 }
 
 int job_spec_decode(const void *buf, size_t len, struct job_spec *s, void **ret_block)

@@ -17,9 +17,7 @@
 
 enum job_kind {
 	JOB_EXEC, /* argv is a command line */
-	JOB_PUT,  /* argv: path, octal mode; standard input becomes the file, atomically */
-	JOB_GET,  /* argv: path; the file is written to standard output */
-	JOB_LIST, /* argv: path; the tree below it as listing records (wire/listing.h) */
+	JOB_FILE, /* argv: one of fileops.tbl, a path, and so on; no flag but JOB_STDIN, JOB_KEEP, JOB_ATTENDED, JOB_BENEATH */
 	JOB_CELL, /* argv: id of the kernel's job, decimal; JOB_STDIN, and no other flag but JOB_KEEP, JOB_FLOW */
 	JOB_KIND_MAX,
 };
@@ -43,7 +41,13 @@ enum job_flags {
 	JOB_FLOW =
 		1u
 		<< 8, /* with JOB_KEEP: nothing is cut; output_max is what is kept, then it waits for a reader */
-	JOB_FLAGS_ALL = (1u << 9) - 1,
+	JOB_ATTENDED =
+		1u
+		<< 9, /* ends with the stream to its gate, and nobody is told; not of a held job */
+	JOB_BENEATH =
+		1u
+		<< 10, /* of a JOB_FILE: no link leads out of the working directory; EXDEV for one that does */
+	JOB_FLAGS_ALL = (1u << 11) - 1,
 };
 
 /* Packets on the channel of a held job start with this header: u8 type, u8 flags, u16 0, u32 0, u64 cell. */
@@ -71,6 +75,7 @@ enum channel_type {
 enum channel_flags {
 	CHANNEL_MORE = 1u << 0,         /* the message goes on in the next packet */
 	CHANNEL_END_OF_INPUT = 1u << 1, /* STDIN: there is none */
+	CHANNEL_TELLS = 1u << 2,        /* BEGUN: a program that is no kernel has messages, too */
 };
 
 enum {

@@ -74,7 +74,26 @@ enum box_flags {
 	BOX_FREEZES = 1u << 2,   /* its image is empty, and for it to write */
 	BOX_SPARE = 1u << 3,     /* made ahead: OP_BOX_LIMITS, and FRAME_LIMITS to its init */
 	BOX_KIT = 1u << 4,       /* has what a kernel is started with, also without an image */
-	BOX_FLAGS_ALL = (1u << 5) - 1,
+	BOX_APP = 1u << 5,       /* its workspace is at /app, too */
+	BOX_PORTS = 1u << 6,     /* it has listeners in its own network: enum box_port */
+	BOX_FLAGS_ALL = (1u << 7) - 1,
+};
+
+/* Listeners of a box: on this machine's loopback, opened by OP_BOX_PORT, and on the box's own, there from its birth. */
+enum box_port {
+	PORT_EXECUTOR,
+	PORT_RESOURCE,
+	PORT_INSIDE_EXECUTOR,
+	PORT_INSIDE_RESOURCE,
+	BOX_PORTS_MAX,
+};
+
+enum {
+	PORTS_OUTSIDE = PORT_INSIDE_EXECUTOR, /* how many of them are this machine's */
+	PORTS_INSIDE = BOX_PORTS_MAX - PORT_INSIDE_EXECUTOR,
+	PORT_LOWEST = 1024,             /* that can be asked for */
+	PORT_INSIDE_EXECUTOR_AT = 8888, /* those of the box's own loopback */
+	PORT_INSIDE_RESOURCE_AT = 8900,
 };
 
 /* Why a box is gone without having been asked to go. */
@@ -99,6 +118,12 @@ struct box_request {
 	uint16_t nmounts;
 	struct box_mount mounts[BOX_MOUNTS_MAX];
 };
+
+/* Where its programs begin, and where its files are. */
+static inline const char *box_workdir(uint32_t flags)
+{
+	return (flags & BOX_APP) != 0 ? "/app" : "/workspace";
+}
 
 struct box_info {
 	uint64_t box;

@@ -13,7 +13,7 @@ import time
 import pytest
 
 sys.path.insert(0, os.path.join(os.path.dirname(__file__), ".."))
-from gate import FRAME_LATE, Cell, Failed, Keeper  # noqa: E402
+from gate import FRAME_LATE, JOB_CELL, Cell, Failed, Keeper  # noqa: E402
 
 pytestmark = [pytest.mark.more,
               pytest.mark.skipif(os.geteuid() != 0, reason="a default box needs root on a cgroup v1 host")]
@@ -309,7 +309,7 @@ def test_time_of_who_does_not_listen(kernel):
 
 
 def test_time_does_not_count_while_the_request_comes(kernel):
-    kernel.run(2, str(K), kind=4, flags=STDIN, timeout_us=3_000_000)
+    kernel.run(2, str(K), kind=JOB_CELL, flags=STDIN, timeout_us=3_000_000)
     code = b"time.sleep(1)"
     kernel.send("INPUT", 2, 0, body=code)
     time.sleep(2.5)
@@ -320,7 +320,7 @@ def test_time_does_not_count_while_the_request_comes(kernel):
 
 @pytest.mark.parametrize("how", ["time", "signal"])
 def test_a_request_that_never_ends_is_cut_and_the_kernel_lives(kernel, how):
-    kernel.run(2, str(K), kind=4, flags=STDIN, timeout_us=300_000 if how == "time" else 0)
+    kernel.run(2, str(K), kind=JOB_CELL, flags=STDIN, timeout_us=300_000 if how == "time" else 0)
     kernel.send("INPUT", 2, 0, body=b"os.write(out, b'x'")
     if how == "signal":
         kernel.wait_for(2, "INPUT_ACK")
@@ -338,21 +338,21 @@ def test_output_beyond_the_limit_is_dropped_and_counted(kernel):
 
 def test_refusals(box):
     box.run(K, "/usr/bin/python3", "-I", "-B", "-c", HONEST, flags=HELD | KERNEL_FLAG, env=ENV)
-    box.run(2, str(K), kind=4, flags=STDIN)
+    box.run(2, str(K), kind=JOB_CELL, flags=STDIN)
     assert refusal(box, 2) == 11  # EAGAIN: no GO yet
     box.go(K)
     box.cell(3, K, b"message()")
     for kernel_id in ("77", "3", "x", ""):  # unknown; a cell; no number
-        box.run(4, kernel_id, kind=4, flags=STDIN)
+        box.run(4, kernel_id, kind=JOB_CELL, flags=STDIN)
         assert refusal(box, 4) == 3  # ESRCH
-    box.run(4, str(K), kind=4, flags=STDIN)
+    box.run(4, str(K), kind=JOB_CELL, flags=STDIN)
     assert refusal(box, 4) == 16  # EBUSY
     for flags in (0, STDIN | SWEEP, STDIN | HELD, STDIN | 1):
-        box.run(4, str(K), kind=4, flags=flags)
+        box.run(4, str(K), kind=JOB_CELL, flags=flags)
         assert refusal(box, 4) == 71  # EPROTO
-    box.run(4, str(K), "more", kind=4, flags=STDIN)
+    box.run(4, str(K), "more", kind=JOB_CELL, flags=STDIN)
     assert refusal(box, 4) == 71
-    box.run(0, str(K), kind=4, flags=STDIN)
+    box.run(0, str(K), kind=JOB_CELL, flags=STDIN)
     assert refusal(box, 0) == 22  # EINVAL
     box.go(3)
     assert refusal(box, 3) == 3
@@ -364,7 +364,7 @@ def test_refusals(box):
 
 def test_a_program_is_no_kernel(box):
     sh(box, K, "sleep 1000")
-    box.run(2, str(K), kind=4, flags=STDIN)
+    box.run(2, str(K), kind=JOB_CELL, flags=STDIN)
     assert refusal(box, 2) == 3
 
 
@@ -373,7 +373,7 @@ def test_a_one_shot_is_not_listened_to_after_it_waits(box):
     code = KERNEL + "\nbegin()\nfor i in range(100): send(17, 1, b'x'); send(18, 1, b'x')\nprint('over')"
     box.run(K, "/usr/bin/python3", "-I", "-B", "-c", code, flags=HELD, env=ENV)
     assert box.wait_for(K, "READY")
-    box.run(2, str(K), kind=4, flags=STDIN)
+    box.run(2, str(K), kind=JOB_CELL, flags=STDIN)
     assert refusal(box, 2) == 3
     box.go(K)
     assert box.wait_for(K, "OUTPUT", "MESSAGE", "EXIT").body == b"over\n"
@@ -391,7 +391,7 @@ def test_a_cell_that_ends_its_kernel(kernel, code, how, number):
     assert (cell.exit.how, cell.exit.code, cell.exit.flags) == (how, number, DIED)
     end = kernel.until_exit(K)[2]
     assert (end.how, end.code, end.flags) == (how, number, 0)
-    kernel.run(3, str(K), kind=4, flags=STDIN)
+    kernel.run(3, str(K), kind=JOB_CELL, flags=STDIN)
     assert refusal(kernel, 3) == 3
 
 
@@ -457,11 +457,11 @@ def test_a_new_gate_gets_everything_again(kernel):
 
 def test_a_new_gate_goes_on_with_the_request(kernel):
     code = b"os.write(out, hashlib.sha256(body).hexdigest().encode()) #" + os.urandom(150_000).hex().encode()
-    kernel.run(2, str(K), kind=4, flags=STDIN)
+    kernel.run(2, str(K), kind=JOB_CELL, flags=STDIN)
     kernel.wait_for(2, "STARTED")
     taken = 0
     while taken + 65536 < len(code):  # every gate sends a bit, some of it twice, and is replaced
-        kernel.run(2, str(K), kind=4, flags=STDIN)  # known already: nothing happens
+        kernel.run(2, str(K), kind=JOB_CELL, flags=STDIN)  # known already: nothing happens
         kernel.send("INPUT", 2, taken, body=code[taken:taken + 40_000])
         kernel.send("INPUT", 2, taken + 1000, body=code[taken + 1000:taken + 65536])
         before = taken
@@ -474,7 +474,7 @@ def test_a_new_gate_goes_on_with_the_request(kernel):
     kernel.wait_for(2, "OUTPUT")
     kernel.attach()
     kernel.send("INPUT_END", 2, len(code))
-    kernel.run(2, str(K), kind=4, flags=STDIN)
+    kernel.run(2, str(K), kind=JOB_CELL, flags=STDIN)
     assert kernel.until_cell(2).out == hashlib.sha256(code).hexdigest().encode()
     fine(kernel, 3)
 
@@ -601,7 +601,7 @@ def test_a_kernel_without_its_channel_is_ended(kernel, code):
 
 def test_a_kernel_that_will_not_hear_any_more(kernel):
     assert run(kernel, 2, "channel.shutdown(socket.SHUT_RD)").end == b"done"
-    kernel.run(3, str(K), kind=4, flags=STDIN)
+    kernel.run(3, str(K), kind=JOB_CELL, flags=STDIN)
     try:
         kernel.send("INPUT", 3, 0, body=b"pass")
         kernel.send("INPUT_END", 3, 4)
@@ -707,7 +707,7 @@ def stop():
 threading.Thread(target=stop).start()
 """).end == b"done"
     time.sleep(0.6)
-    kernel.run(3, str(K), kind=4, flags=STDIN, timeout_us=500_000)
+    kernel.run(3, str(K), kind=JOB_CELL, flags=STDIN, timeout_us=500_000)
     sent = taken = 0
     kernel.stream.settimeout(0.3)
     with pytest.raises(TimeoutError):
@@ -740,7 +740,7 @@ def guess():
 threading.Thread(target=guess, daemon=True).start()
 """)
     assert kernel.until_cell(5).end == b"done"
-    kernel.run(6, str(K), kind=4, flags=STDIN)
+    kernel.run(6, str(K), kind=JOB_CELL, flags=STDIN)
     kernel.send("INPUT", 6, 0, body=b"half of")
     while (frame := kernel.wait_for(6, "EXIT", "MESSAGE", "STARTED")).name != "EXIT":
         pass

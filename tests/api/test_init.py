@@ -9,13 +9,12 @@ import sys
 import pytest
 
 sys.path.insert(0, os.path.join(os.path.dirname(__file__), ".."))
-from gate import FRAMES, OPS, Exit, Failed, Gone, Keeper  # noqa: E402
+from gate import FRAMES, OPS, Exit, Failed, Gone, Keeper, entries, first_entry  # noqa: E402
 
 pytestmark = pytest.mark.skipif(os.geteuid() != 0, reason="a default box needs root on a cgroup v1 host")
 
 EXITED, SIGNALED, FAILED = 0, 1, 2
 PTY, STDIN, SWEEP = 1, 2, 4
-PUT, GET, LIST = 1, 2, 3
 ENV = ("PATH=/usr/bin:/bin",)
 
 
@@ -374,58 +373,14 @@ def test_an_old_gate_s_stream_is_closed(box):
 # --- files ----------------------------------------------------------------------------------------------------
 
 
-def put(box, job, path, data, mode="644"):
-    box.run(job, path, mode, kind=PUT, flags=STDIN)
-    for at in range(0, len(data), 32768):
-        box.send("INPUT", job, at, body=data[at:at + 32768])
-    box.send("INPUT_END", job, len(data))
-    return box.until_exit(job)[2].code
-
-
-def test_put_get_and_list(box):
-    assert put(box, 1, "a/b/c.txt", b"hello", "750") == 0
-    box.run(2, "a/b/c.txt", kind=GET)
-    assert box.until_exit(2)[0] == b"hello"
-    box.run(3, ".", kind=LIST)
-    out, entries = box.until_exit(3)[0], {}
-    while out:
-        length, kind, mode, size, _, _, _, n = struct.unpack_from("<IBIQQQQI", out)
-        entries[out[45:45 + n].decode()] = (chr(kind), mode, size)
-        out = out[4 + length:]
-    assert entries["a/b/c.txt"] == ("f", 0o750, 5)
-    assert entries["a"][0] == entries["a/b"][0] == "d"
-
-
-def test_file_operations_have_the_user_s_rights_only(box):
-    assert put(box, 1, "/etc/x", b"x") == 30  # EROFS
-    assert put(box, 2, "/usr/bin/x", b"x") in (13, 30)
-    box.run(3, "/proc/1/environ", kind=GET)
-    assert box.until_exit(3)[2].code == 13
-    sh(box, 4, "ln -s /etc/passwd link; mkfifo fifo")
-    box.until_exit(4)
-    box.run(5, "link", kind=GET)
-    assert box.until_exit(5)[2].code == 40  # ELOOP: the last component is not followed
-    box.run(6, "fifo", kind=GET)
-    assert box.until_exit(6)[2].code == 22
-    box.run(7, "missing", kind=GET)
-    assert box.until_exit(7)[2].code == 2
-
-
-def test_a_put_that_is_cut_leaves_nothing(box):
-    box.run(1, "big", "644", kind=PUT, flags=STDIN)
-    box.send("INPUT", 1, 0, body=b"x" * 1000)
-    box.send("SIGNAL", 1, body=struct.pack("<II", signal.SIGTERM, 0))
-    box.until_exit(1)
-    sh(box, 2, "ls -A /workspace")
-    assert box.until_exit(2)[0] == b""
-
-
-def test_put_onto_a_full_workspace_is_no_space_left(keeper):
-    box = keeper.new_box(WORKSPACE=64 << 10)
-    assert put(box, 1, "big", b"x" * 60_000) == 0
-    assert put(box, 2, "more", b"x" * 60_000) == 28
-    sh(box, 3, "ls -A")
-    assert box.until_exit(3)[0] == b"big\n"
+def test_a_file_in_and_out_and_in_the_tree(box):
+    """All that there is about files: test_init_files.py."""
+    assert box.file("write", "a/b/c.txt", "750", "", "", data=b"hello")[2].code == 0
+    out, _, end = box.file("read", "a/b/c.txt", "nofollow", "0", "", "", "")
+    assert (first_entry(out)[1], end.code) == (b"hello", 0)
+    found = {entry.path: (entry.type, entry.mode, entry.size) for entry in entries(box.file("tree", ".")[0])}
+    assert found[b"a/b/c.txt"] == ("f", 0o750, 5)
+    assert found[b"a"][0] == found[b"a/b"][0] == "d"
 
 
 # --- what a broken or hostile peer gets -----------------------------------------------------------------------

@@ -163,7 +163,7 @@ def written_routes():
     text = (ROOT / "src/gate/routes.tbl").read_text(encoding="utf-8")
     rows = re.findall(r'^ROUTE\("(\w+)",\s*"([^"]+)",\s*\w+,\s*\w+,\s*\w+,\s*([^,]+),', text, re.M)
     assert len(rows) == len(re.findall(r"^ROUTE\(", text, re.M))
-    return [(method.lower(), path, "ROUTE_HIDDEN" in flags) for method, path, flags in rows]
+    return [(method.lower(), path.replace("*}", "}"), "ROUTE_HIDDEN" in flags) for method, path, flags in rows]
 
 
 def test_the_document(api):
@@ -191,8 +191,10 @@ def test_every_schema_is_used(api):
 
 BOX = "/v1/boxes/{box_id}"
 COMMAND, CELL, KERNEL = f"{BOX}/commands/{{command_id}}", f"{BOX}/cells/{{cell_id}}", f"{BOX}/kernels/{{kernel}}"
-# A command or a cell that runs, or is only begun; events, or none any more.
-TWO_WAYS = {("post", f"{BOX}/commands"), ("get", f"{COMMAND}/events"), ("post", f"{BOX}/cells"), ("get", f"{CELL}/events")}
+FILES, FILE, WATCH, ARCHIVE = f"{BOX}/files", f"{BOX}/files/{{path}}", f"{BOX}/watch", f"{BOX}/archive"
+# A command or a cell that runs, or is only begun; events, or none any more. All of a file, or a part; one that is new, or not.
+TWO_WAYS = {("post", f"{BOX}/commands"), ("get", f"{COMMAND}/events"), ("post", f"{BOX}/cells"), ("get", f"{CELL}/events"),
+            ("get", FILE), ("put", FILE), ("post", FILE), ("post", FILES)}
 
 
 def test_operations_are_whole(api):
@@ -203,7 +205,7 @@ def test_operations_are_whole(api):
         in_path = {p["name"] for p in call.get("parameters", []) if p["in"] == "path"}
         assert in_path == set(re.findall(r"\{(\w+)\}", path)), path
         assert all(p["schema"] and p["description"] and p["required"] == (p["in"] == "path") for p in call.get("parameters", []))
-        assert ("requestBody" in call) == (method in ("post", "patch")), path
+        assert ("requestBody" in call) == (method in ("post", "put", "patch")), path
         good = [code for code in call["responses"] if code.startswith("2")]
         assert len(good) == (2 if (method, path) in TWO_WAYS else 1), path
         assert all(one["description"] for one in call["responses"].values()), path
@@ -214,6 +216,7 @@ def test_operations_are_whole(api):
 IN_BOX = {401, 403, 404, 409, 410, 503}
 TOLD = IN_BOX | {413, 415, 422}
 TASK_MADE = TOLD | {429}
+IN_FILES = IN_BOX | {422, 429}
 ERRORS = {
     ("get", "/health"): {503}, ("get", "/ready"): {503}, ("get", "/metrics"): {401, 403, 503},
     ("post", "/v1/execute"): {401, 403, 404, 413, 415, 422, 429, 503},
@@ -234,6 +237,9 @@ ERRORS = {
     ("post", f"{CELL}/input"): TOLD,
     ("get", f"{BOX}/kernels"): IN_BOX, ("get", KERNEL): IN_BOX, ("delete", KERNEL): IN_BOX,
     ("post", f"{BOX}/interrupt"): TOLD, ("post", f"{BOX}/restart"): TOLD,
+    ("get", FILES): IN_FILES, ("post", FILES): IN_FILES | {412, 413, 415}, ("get", FILE): IN_FILES | {416},
+    ("put", FILE): IN_FILES | {412, 413}, ("post", FILE): IN_FILES | {412, 413, 415}, ("delete", FILE): IN_FILES,
+    ("get", WATCH): IN_FILES, ("get", ARCHIVE): IN_FILES, ("put", ARCHIVE): IN_FILES | {413},
     ("post", f"{BOX}/complete"): TASK_MADE, ("post", f"{BOX}/is_complete"): TASK_MADE, ("post", f"{BOX}/inspect"): TASK_MADE,
 }
 # Said as well, where they apply.
@@ -401,6 +407,13 @@ def test_answers_are_as_described(server, api):
         seen.add(name)
         fits(data, described[name]["$ref"].rsplit("/", 1)[1])
     assert seen == set(described) - {"gap"}
+    for status in (201, 200):
+        answer = server.request("PUT", f"{path}/files/a%FF", b"x")
+        assert answer[0] == status
+        fits(json.loads(answer[2]), "FileEntry")
+    fits(server.call("GET", f"{path}/files/a%FF?stat=1")[1], "FileEntry")
+    fits(server.call("GET", f"{path}/files")[1], "BoxFileList")
+    fits(server.call("GET", f"{path}/files/none")[1], "Error")
     assert server.request("DELETE", path)[0] == 204
     fits(server.call("GET", path)[1], "Error")
     wrong = server.call("POST", "/v1/execute", {"code": 1, "timeout_ms": 0})[1]

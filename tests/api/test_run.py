@@ -388,12 +388,20 @@ def test_deep_tree_out(run, tmp_path):
     r = run("run", "-o", out, "-c", """
 import os
 open("top", "w").write("x")
-for i in range(400):
-    os.mkdir("d"); os.chdir("d")
+for i in range(30):
+    os.mkdir("d" * 200); os.chdir("d" * 200)
 open("bottom", "w").write("x")
 """)
+    # Deeper than a path is long.
     assert r.returncode == 0 and (out / "top").exists()
     assert len(said(r)) == 1 and "not collected" in said(r)[0]
+
+
+def test_a_tree_as_deep_as_a_path_is_long_out(run, tmp_path):
+    out = tmp_path / "out"
+    r = run("run", "-o", out, "-c", "import os\nos.makedirs('d/' * 400)\nopen('d/' * 400 + 'bottom', 'w').write('x')")
+    assert r.returncode == 0 and r.stderr == b""
+    assert (out / ("d/" * 400) / "bottom").read_text() == "x"
 
 
 def test_unreadable_files_out(run, tmp_path):

@@ -74,7 +74,7 @@ def test_no_descriptors(glovebox, most):
     assert told_in_a_line(done), done.stderr
 
 
-@pytest.mark.parametrize("mib", [8, 12, 16, 24])
+@pytest.mark.parametrize("mib", [10, 12, 16, 24])
 def test_no_memory(glovebox, mib):
     """Below some size not even the loader starts (127); above it, we run or say why not."""
     def little():

@@ -89,8 +89,12 @@ void print_text(const char *text);
 void print_list(const char *name, const uint64_t *v, size_t n);
 
 /* Verbs; the arguments follow the verb. See load.c. */
+int do_chunks(char **arg);
+int do_down(char **arg);
 int do_jupyter(char **arg);
 int do_kernels(char **arg);
 int do_paced(char **arg);
+int do_put(char **arg);
 int do_sessions(char **arg);
 int do_socket(char **arg);
+int do_up(char **arg);

@@ -9,18 +9,19 @@
  *   load jupyter PORT PATH FRAMING CONTENT PIECE TIMES MS       a cell over and over, on a kernel's channels
  *   load kernels PORT CREATE PATH FRAMING CONTENT PIECE TIMES TOTAL   new kernels at once, a cell on each
  *   load up PORT FILE                                           a file to POST /v1/files, by sendfile
+ *   load put PORT PATH FILE                                     a file as the body of a PUT, by sendfile
  *   load down PORT PATH BYTES [FILE]                            an answer, discarded; with FILE compared
+ *   load chunks PORT PATH [FILE]                                an answer in chunks, discarded; with FILE kept there
  *   load flood PORT REQUEST CHARACTER                           a stream of events; counts that character
  *   load answer                                                 a server that answers without looking
  *
- * REQUEST, CREATE, CELL, MESSAGE and CONTENT are files with the bytes to send. The first line of output is JSON; for `up` the body
- * of the answer follows. What is not as expected ends with a message and status 1.
+ * REQUEST, CREATE, CELL, MESSAGE and CONTENT are files with the bytes to send. The first line of output is JSON; for `up` and `put` the
+ * body of the answer follows. What is not as expected ends with a message and status 1.
  */
 #include "client.h"
 
 #include <arpa/inet.h>
 #include <errno.h>
-#include <fcntl.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
 #include <signal.h>
@@ -28,14 +29,11 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/epoll.h>
-#include <sys/sendfile.h>
 #include <sys/socket.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 enum {
 	PIECE = 1 << 18, /* stays in the cache of a core */
-	DISCARD = 1 << 24,
 	TAIL = 1024,
 	TIMES_MAX = 1 << 14,
 };
@@ -175,103 +173,6 @@ static int do_rate(char **arg)
 	return 0;
 }
 
-/* --- up and down ------------------------------------------------------------------------------ */
-
-static int do_up(char **arg)
-{
-	static const char boundary[] = "a-line-that-is-in-no-file-0123456789";
-	static char before[512], after[128], head[1024], answer[65536];
-	int fd = connect_to(arg[0]), file = open(arg[1], O_RDONLY | O_CLOEXEC);
-	struct answer a;
-	struct stat st;
-	uint64_t start, ns;
-	off_t at = 0;
-	size_t n;
-
-	if (file < 0 || fstat(file, &st) < 0)
-		die("open '%s': %s", arg[1], strerror(errno));
-	(void)snprintf(
-		before, sizeof(before),
-		"--%s\r\nContent-Disposition: form-data; name=\"file\"; filename=\"bench.bin\"\r\n"
-		"Content-Type: application/octet-stream\r\n\r\n",
-		boundary);
-	(void)snprintf(after, sizeof(after), "\r\n--%s--\r\n", boundary);
-	(void)snprintf(
-		head, sizeof(head),
-		"POST /v1/files HTTP/1.1\r\nHost: 127.0.0.1\r\n"
-		"Content-Type: multipart/form-data; boundary=%s\r\nContent-Length: %llu\r\n\r\n%s",
-		boundary, (unsigned long long)st.st_size + strlen(before) + strlen(after), before);
-	start = now_ns();
-	if (!send_all(fd, head, strlen(head)))
-		die("send: %s", strerror(errno));
-	while (at < st.st_size) {
-		ssize_t put = sendfile(fd, file, &at, (size_t)(st.st_size - at));
-
-		if (put < 0 && errno == EINTR)
-			continue;
-		if (put <= 0)
-			break; /* what it says to that is in the answer */
-	}
-	(void)send_all(fd, after, strlen(after));
-	n = read_head(fd, answer, sizeof(answer), &a);
-	if (a.length > sizeof(answer) - 1 - a.head)
-		die("an answer without a length, or a large one");
-	while (n < a.head + a.length) {
-		size_t got = recv_some(fd, answer + n, sizeof(answer) - 1 - n, 0);
-
-		if (got == 0)
-			die("the answer ended early");
-		n += got;
-	}
-	ns = now_ns() - start;
-	if (a.status != 201)
-		die("%d: %.*s", a.status, (int)(n - a.head), answer + a.head);
-	(void)printf("{\"ns\": %llu}\n%.*s\n", (unsigned long long)ns, (int)(n - a.head),
-		     answer + a.head);
-	return 0;
-}
-
-static int do_down(char **arg)
-{
-	static char buf[DISCARD], request[1024];
-	uint64_t bytes = number(arg[2]), done, start, ns;
-	int fd = connect_to(arg[0]);
-	const char *same = NULL;
-	size_t same_len = 0, n;
-	struct answer a;
-
-	if (arg[3] != NULL)
-		same = map(arg[3], &same_len);
-	(void)snprintf(request, sizeof(request), "GET %s HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n",
-		       arg[1]);
-	start = now_ns();
-	if (!send_all(fd, request, strlen(request)))
-		die("send: %s", strerror(errno));
-	n = read_head(fd, buf, PIECE, &a);
-	if (a.status != 200 || a.length != bytes || (same != NULL && same_len != bytes))
-		die("%d with %llu bytes of %llu", a.status, (unsigned long long)a.length,
-		    (unsigned long long)bytes);
-	done = n - a.head;
-	if (same != NULL && memcmp(buf + a.head, same, (size_t)done) != 0)
-		die("the content differs");
-	while (done < bytes) {
-		/* Without a copy: the client is not what is measured. */
-		size_t got = same != NULL ? recv_some(fd, buf, PIECE, 0)
-					  : recv_some(fd, buf, DISCARD, MSG_TRUNC);
-
-		if (got == 0 || got > bytes - done)
-			die("%llu bytes of %llu came", (unsigned long long)(done + got),
-			    (unsigned long long)bytes);
-		if (same != NULL && memcmp(buf, same + done, got) != 0)
-			die("the content differs");
-		done += got;
-	}
-	ns = now_ns() - start;
-	(void)printf("{\"ns\": %llu, \"bytes\": %llu}\n", (unsigned long long)ns,
-		     (unsigned long long)done);
-	return 0;
-}
-
 /* --- flood ------------------------------------------------------------------------------------ */
 
 static uint64_t count_of(const char *p, size_t n, char what)
@@ -396,13 +297,16 @@ int main(int argc, char **argv)
 		return do_kernels(argv + 2);
 	if (strcmp(verb, "up") == 0 && argc == 4)
 		return do_up(argv + 2);
+	if (strcmp(verb, "put") == 0 && argc == 5)
+		return do_put(argv + 2);
 	if (strcmp(verb, "down") == 0 && (argc == 5 || argc == 6))
 		return do_down(argv + 2);
+	if (strcmp(verb, "chunks") == 0 && (argc == 4 || argc == 5))
+		return do_chunks(argv + 2);
 	if (strcmp(verb, "flood") == 0 && argc == 5)
 		return do_flood(argv + 2);
 	if (strcmp(verb, "answer") == 0 && argc == 2)
 		return do_answer();
-	die("load rate | paced | sessions | socket | jupyter | kernels | up | down | flood | "
-	    "answer: "
-	    "see the top of load.c");
+	die("load rate | paced | sessions | socket | jupyter | kernels | up | put | down | chunks "
+	    "| flood | answer: see the top of load.c");
 }

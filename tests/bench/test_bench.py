@@ -9,6 +9,7 @@ import socket
 import struct
 import subprocess
 import sys
+import tarfile
 import threading
 import time
 
@@ -17,7 +18,7 @@ import pytest
 HERE = pathlib.Path(__file__).resolve().parent
 sys.path.insert(0, str(HERE))
 
-from harness import cases, hostile, kernels, kinds, launch, main, peers, promises, report, server, session_kinds, stats  # noqa: E402
+from harness import box_files, cases, hostile, kernels, kinds, launch, main, peers, promises, report, server, session_kinds, stats  # noqa: E402
 
 pytestmark = pytest.mark.more
 
@@ -279,6 +280,62 @@ def test_client_counts_what_is_answered(ctx):
         opened.close()
 
 
+class Canned(threading.Thread):
+    """Answers one client, whatever it asks, with these bytes; `asked` is what it said first."""
+
+    def __init__(self, answer):
+        super().__init__(daemon=True)
+        self.answer, self.asked = answer, b""
+        self.listener = socket.create_server(("127.0.0.1", 0))
+        self.port = self.listener.getsockname()[1]
+        self.start()
+
+    def run(self):
+        connection, _ = self.listener.accept()
+        with self.listener, connection:
+            self.asked = connection.recv(65536)
+            connection.sendall(self.answer)
+            connection.shutdown(socket.SHUT_WR)
+            while connection.recv(65536):
+                pass
+
+
+CHUNKED = b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n"
+
+
+def test_client_reads_chunks(one_ctx, tmp_path):
+    fake = Canned(CHUNKED + b"5\r\nhello\r\nA\r\n0123456789\r\n0\r\n\r\n")
+    assert server.load(one_ctx, "chunks", fake.port, "/x?y=z", tmp_path / "kept")[0]["bytes"] == 15
+    assert (tmp_path / "kept").read_bytes() == b"hello0123456789" and fake.asked.startswith(b"GET /x?y=z HTTP/1.1\r\n")
+    large = CHUNKED + b"300000\r\n" + bytes(0x300000) + b"\r\n0\r\n\r\n"
+    assert server.load(one_ctx, "chunks", Canned(large).port, "/")[0]["bytes"] == 0x300000
+    for answer in (CHUNKED + b"5\r\nhello\r\n", large[:-3000], CHUNKED + b"zz\r\n", CHUNKED + b"5\r\nhelloX\r\n", CHUNKED + b"0" * 100,
+                   b"HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nhello", b"HTTP/1.1 404 Not Found\r\n\r\n"):
+        with pytest.raises(OSError):
+            server.load(one_ctx, "chunks", Canned(answer).port, "/")
+
+
+def test_client_puts_a_file(one_ctx, tmp_path):
+    (tmp_path / "source").write_bytes(b"content")
+    fake = Canned(b"HTTP/1.1 201 Created\r\nContent-Length: 2\r\n\r\n{}")
+    figures, body = server.load(one_ctx, "put", fake.port, "/a/b", tmp_path / "source")
+    assert figures["ns"] > 0 and body.strip() == "{}"
+    assert fake.asked.startswith(b"PUT /a/b HTTP/1.1\r\n") and b"Content-Length: 7\r\n" in fake.asked
+    with pytest.raises(OSError, match="507"):
+        server.load(one_ctx, "put", Canned(b"HTTP/1.1 507 Full\r\nContent-Length: 0\r\n\r\n").port, "/", tmp_path / "source")
+
+
+def test_a_tree_that_came_back_is_compared(tmp_path):
+    tree = box_files.plant(tmp_path, 150)
+    assert len(tree.files) == 150
+    tree.check(tree.archive)
+    with tarfile.open(tree.archive) as whole, tarfile.open(tmp_path / "less.tar", "w") as less:
+        for member in list(whole)[:-1]:
+            less.addfile(member, whole.extractfile(member))
+    with pytest.raises(OSError, match="149 files"):
+        tree.check(tmp_path / "less.tar")
+
+
 def test_client_knows_a_session_from_another_answer(ctx):
     opened = server.AnswersPeer().open(ctx, None)
     try:
@@ -296,6 +353,7 @@ def test_client_knows_a_session_from_another_answer(ctx):
 
 def test_client_refuses_bad_use(ctx):
     for words in ([], ["rate"], ["rate", "x", "/dev/null", "", "1", "1", "1"], ["flood", "1"], ["sessions", "1"],
+                  ["put", "1", "/"], ["put", "1", "/", "/missing"], ["chunks", "1"],
                   ["paced", "1", "/dev/null", "", "0", "1"],
                   ["socket", "1"], ["jupyter", "1"], ["jupyter", "1", "/", "v2", "/dev/null", "", "0", "0"],
                   ["kernels", "1", "/dev/null", "/{id}", "v1", "/dev/null", "", "0", "1"]):
@@ -483,8 +541,12 @@ def test_server_that_does_not_start_is_a_row(ctx):
 SERVER_ROWS = [
     ("sustained", "P6", ["rate over", "one run under"], 1),
     ("sustained-full", "P6", ["rate over", "one run under"], 1),
+    ("handlers", None, ["rate over", "one run under"], 0),
+    ("handlers-full", None, ["rate over", "one run under"], 0),
     ("files-tmpfs", "P8", ["up,", "down,", "growth of the gate", "growth of the store"], 3),
     ("files-disk", "P8", ["up,", "down,", "growth of the gate", "growth of the store"], 3),
+    ("box-files", "P8", ["up,", "down,", "growth of the gate"], 3),
+    ("box-archive", "P8", ["unpack,", "pack,", "growth of the gate"], 1),
     ("flood", "P9", ["through,", "growth of the gate"], 2),
     ("start", "P10", ["to 'listening on'", "to the first answer", "to full pools", "idle: gate and keeper",
                       "idle: supervisor", "idle: keeper", "idle: store", "idle: gate alone"], 3),
@@ -509,14 +571,17 @@ def test_server_row(server_run, name, case_id, figures, count):
     if case["skipped"]:
         pytest.skip(case["skipped"])
     rows = [row for row in case["rows"] if row["peer"].startswith("glovebox serve")]
+    if rows[0]["status"].startswith(server.NOT_THERE):
+        pytest.skip(rows[0]["status"])
     for row in rows:
         assert FIGURES <= set(row) and row["status"] == "measured" and row["failures"] == 0, row["errors"]
         assert row["p50"] is not None and row["how"].startswith("build/glovebox serve")
     begun = [next((f for f in figures if row["figure"].startswith(f)), None) for row in rows]
     assert sorted(begun) == sorted(figures)
     made = [row["promise"] for row in rows if row["promise"]]
-    assert len(made) == count and {promise["id"] for promise in made} == {case_id}
-    assert f"## server: {name}" in table and any(line.startswith(f"| {case_id} |") for line in table.splitlines())
+    assert len(made) == count and {promise["id"] for promise in made} == ({case_id} if case_id else set())
+    assert f"## server: {name}" in table
+    assert case_id is None or any(line.startswith(f"| {case_id} |") for line in table.splitlines())
     assert f"server-{name}.png" in files or not importlib.util.find_spec("matplotlib")
 
 
@@ -524,7 +589,8 @@ def test_server_row(server_run, name, case_id, figures, count):
 def test_server_is_measured_beside_others(server_run):
     results, _, _ = server_run
     first = {case["name"]: case["rows"][0]["peer"] for case in results["cases"] if not case["skipped"]}
-    expected = {"sustained": "python3", "sustained-full": "python3", "files-tmpfs": "cp", "files-disk": "cp", "flood": "python3 | cat",
+    expected = {"sustained": "python3", "sustained-full": "python3", "handlers": "python3", "handlers-full": "python3",
+                "files-tmpfs": "cp", "files-disk": "cp", "box-files": "cp", "box-archive": "tar", "flood": "python3 | cat",
                 "requests": "answers without looking"}
     assert {name: peer for name, peer in first.items() if name in expected} == {
         name: peer for name, peer in expected.items() if name in first}

@@ -1,14 +1,18 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * HTTP/1.1 requests. Input: one byte that says what follows (0: a head and its body, 1: a chunked body, 2: a target), one
- * that says how to cut, then the bytes.
+ * HTTP/1.1 requests. Input: one byte that says what follows (0: a head and its body, 1: a chunked body, 2: a target, or a range),
+ * one that says how to cut, then the bytes.
  *
  * Claims: pieces give the same result as the whole, refusals and their reasons included; slices lie within the input, and
  * have only characters that they may have, by rules written a second time here; a body has one length or none; a
  * target, written again with every character encoded, is the same target; a body, written again as one chunk, the
  * same body.
  */
+#include "wire/fileop.h"
 #include "wire/http1.h"
+#include "wire/http_range.h"
+
+#include <errno.h>
 
 #include "fuzz_input.h"
 
@@ -275,12 +279,46 @@ static void check_target_again(const struct http_target *t)
 		     same(again.query[i].value, t->query[i].value));
 }
 
+/* What is behind any number of segments, decoded: bytes of the target, and nothing that was not written there. */
+static void check_rest(const struct http_target *t, size_t n)
+{
+	static char bytes[HTTP_TARGET_MAX + 1];
+
+	MUST(t->nseg <= HTTP_SEGMENTS_MAX);
+	for (unsigned int i = 0; i <= t->nseg; i++) {
+		struct http_slice rest = http_target_rest(t, i);
+		struct http_refusal r = { 0 };
+		ptrdiff_t got;
+
+		MUST(rest.n < n && (rest.p != NULL || rest.n == 0));
+		MUST(rest.p != NULL || (t->bad.status == 0 && i == t->nseg));
+		if (rest.p == NULL)
+			continue;
+		got = http_path_decode(rest, bytes, sizeof(bytes), &r);
+		MUST(got < 0 ? r.status == 400
+			     : (size_t)got <= rest.n && strlen(bytes) == (size_t)got);
+	}
+}
+
+static void fuzz_open_target(const char *copy, size_t n)
+{
+	static struct http_target t;
+	struct http_refusal r = { 0 }, strict = { 0 };
+	int open = http_target_parse_open((struct http_slice){ copy, n }, &t, &r);
+
+	if (open == 0 && !http_slice_is((struct http_slice){ copy, n }, "*"))
+		check_rest(&t, n);
+	open = open < 0 || t.bad.status != 0 || t.repeated ? -1 : 0;
+	MUST(http_target_parse((struct http_slice){ copy, n }, &t, &strict) == open);
+}
+
 static void fuzz_target(const uint8_t *p, size_t n)
 {
 	char *copy = (char *)exact_copy(p, n);
 	static struct http_target t;
 	struct http_refusal r = { 0 };
 
+	fuzz_open_target(copy, n);
 	if (http_target_parse((struct http_slice){ copy, n }, &t, &r) < 0) {
 		MUST((r.status == 400 || r.status == 414) && r.why != NULL);
 		free(copy);
@@ -301,6 +339,21 @@ static void fuzz_target(const uint8_t *p, size_t n)
 	check_target_again(&t);
 }
 
+/* Whatever it is: words that an operation on a file takes. */
+static void fuzz_range(const uint8_t *p, size_t n)
+{
+	char *copy = (char *)exact_copy(p, n);
+	struct http_range r;
+	uint64_t start = 0, len = 0;
+	int rc;
+
+	http_range_parse((struct http_slice){ copy, n }, &r);
+	free(copy);
+	MUST(r.set || (strcmp(r.from, "0") == 0 && r.count[0] == '\0'));
+	rc = fileop_range(1000, r.from, r.count, &start, &len);
+	MUST(rc == -ERANGE || (rc == 0 && start < 1000 && len > 0 && len <= 1000 - start));
+}
+
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
 	struct input in = { data, size };
@@ -315,6 +368,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	}
 	if (what % 3 == 2) {
 		fuzz_target(in.p, in.n);
+		fuzz_range(in.p, in.n);
 		return 0;
 	}
 	n = fuzz_head(in.p, in.n, how, &chunked);

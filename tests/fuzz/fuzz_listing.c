@@ -3,8 +3,9 @@
  * Listing records, from a hostile box. Input: one byte that says how to cut, one after how many records the caller
  * stops, then the stream.
  *
- * Claims: pieces give the same records and the same end as the whole; a path that comes out is plain, by a rule
- * written a second time here; the records, encoded again, are the bytes that were read.
+ * Claims: pieces give the same records and the same end as the whole; a path that comes out stays below, by a rule
+ * written a second time here; the records, encoded again, are the bytes that were read; the first one alone is the first
+ * of all.
  */
 #include "wire/listing.h"
 
@@ -21,18 +22,15 @@ struct result {
 	int end;
 };
 
-static bool is_plain(const char *path)
+static bool stays_below(const char *path)
 {
 	const char *component = path;
 
 	if (strlen(path) >= PATH_MAX)
 		return false;
 	for (const char *c = path;; c++) {
-		if (*c != '\0' && *c != '/') {
-			if ((*c > 0 && *c < ' ') || *c == 0x7f)
-				return false;
+		if (*c != '\0' && *c != '/')
 			continue;
-		}
 		if (c == component || c - component > 255 ||
 		    (c - component == 1 && component[0] == '.') ||
 		    (c - component == 2 && component[0] == '.' && component[1] == '.'))
@@ -43,6 +41,17 @@ static bool is_plain(const char *path)
 	}
 }
 
+static void check_etag(const struct listing_entry *e)
+{
+	char etag[LISTING_ETAG], two[2 * LISTING_ETAG];
+
+	listing_etag(e, etag);
+	MUST(strlen(etag) < sizeof(etag) && etag_listed(etag, etag) &&
+	     etag_listed_strong(etag, etag));
+	(void)snprintf(two, sizeof(two), "\"\", W/%s", etag);
+	MUST(etag_listed(two, etag) && !etag_listed_strong(two, etag));
+}
+
 static int take(void *arg, const struct listing_entry *e)
 {
 	static uint8_t again[LISTING_HEADER + LISTING_RECORD_MAX];
@@ -50,13 +59,43 @@ static int take(void *arg, const struct listing_entry *e)
 	ptrdiff_t n = listing_encode(e, again, sizeof(again));
 
 	MUST(e->type == 'f' || e->type == 'd' || e->type == 'l' || e->type == 'o');
-	MUST(is_plain(e->path));
+	MUST(strcmp(e->path, ".") == 0 || stays_below(e->path));
+	MUST(e->target[0] == '\0' || e->type == 'l');
+	MUST((e->flags & ~(unsigned int)(LISTING_NEW | LISTING_RAW)) == 0);
+	check_etag(e);
 	MUST(n > 0);
 	if (r->stream != NULL)
 		MUST(memcmp(again, r->stream + r->used, (size_t)n) == 0);
 	r->used += (size_t)n;
 	r->hash = hash_bytes(r->hash, again, (size_t)n);
 	return ++r->records == r->stop_at ? -ECANCELED : 0;
+}
+
+static int stop(void *arg, const struct listing_entry *e)
+{
+	*(struct listing_entry *)arg = *e;
+	return -ECANCELED;
+}
+
+/* Behind the first record may be anything. */
+static void check_first(const uint8_t *data, size_t size)
+{
+	static struct listing_reader reader;
+	static struct listing_entry first;
+	const struct listing_entry *e;
+	ptrdiff_t n;
+	int r;
+
+	if (size < 2)
+		return;
+	reader.len = 0;
+	r = listing_feed(&reader, data + 2, size - 2, stop, &first);
+	reader.len = 0;
+	n = listing_first(&reader, data + 2, size - 2, &e);
+	MUST(n <= (ptrdiff_t)size - 2 && (n < 0) == (r == -EPROTO));
+	MUST((e != NULL) == (r == -ECANCELED));
+	if (e != NULL)
+		MUST(strcmp(e->path, first.path) == 0 && e->inode == first.inode);
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
@@ -89,5 +128,6 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 		parts.end = listing_end(&reader);
 	MUST(parts.end == whole.end && parts.records == whole.records);
 	MUST(parts.hash == whole.hash);
+	check_first(data, size);
 	return 0;
 }

@@ -4,7 +4,7 @@
  *
  * Claims: a number is what strtoull() says where the text is digits only, and refused otherwise; a unit multiplies;
  * outputs are untouched on failure; what is shown of a size can be typed back and is no more than it was; a limit
- * is within its row; a path is plain exactly when the rule written a second time here says so.
+ * is within its row; a path is plain, or below, exactly when the rule written a second time here says so.
  */
 #include "base/str.h"
 
@@ -109,7 +109,7 @@ static void fuzz_limits(const char *text)
 	}
 }
 
-static bool is_plain(const char *path)
+static bool is_below(const char *path, bool controls)
 {
 	const char *component = path;
 
@@ -117,7 +117,7 @@ static bool is_plain(const char *path)
 		return false;
 	for (const char *c = path;; c++) {
 		if (*c != '\0' && *c != '/') {
-			if ((*c > 0 && *c < ' ') || *c == 0x7f)
+			if (!controls && ((*c > 0 && *c < ' ') || *c == 0x7f))
 				return false;
 			continue;
 		}
@@ -143,8 +143,9 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	fuzz_scaled(text);
 	fuzz_shown(text);
 	fuzz_limits(text);
-	MUST(path_is_plain(text) == is_plain(text));
-	MUST(path_is_plain_abs(text) == (text[0] == '/' && is_plain(text + 1)));
+	MUST(path_is_below(text) == is_below(text, true));
+	MUST(path_is_plain(text) == is_below(text, false));
+	MUST(path_is_plain_abs(text) == (text[0] == '/' && is_below(text + 1, false)));
 	free(text);
 	return 0;
 }

@@ -168,8 +168,9 @@ def test_what_is_installed(install):
     dest = install()
     for program in ("bin/glovebox", "libexec/glovebox/glovebox-gate"):
         assert os.access(below(dest, program), os.X_OK)
-    link = below(dest, "bin/code-interpreter-api")
-    assert link.is_symlink() and os.readlink(link) == "glovebox"
+    for name in ("code-interpreter-api", "sandbox-run"):
+        link = below(dest, f"bin/{name}")
+        assert link.is_symlink() and os.readlink(link) == "glovebox"
     for path in ("systemd/system/glovebox.service", "glovebox/glovebox.conf", "apparmor.d/glovebox"):
         assert below(dest, path).stat().st_mode & 0o777 == 0o644
 

@@ -304,6 +304,80 @@ TEST(box_job_that_said_its_end_does_not_wait_for_its_pipes)
 	close_job(j);
 }
 
+/* --- a gate that is gone --------------------------------------------------------------------------------------------- */
+
+/* A process of its own that waits, as a job with these flags. */
+static struct job *waiting_job(unsigned int slot, uint32_t flags)
+{
+	struct job *j = &in->jobs[slot];
+	pid_t pid = held_job(j);
+
+	*j = (struct job){ .state = JOB_RUNNING,
+			   .id = 100 + slot,
+			   .pid = pid,
+			   .flags = flags,
+			   .in_fd = -1,
+			   .exec_fd = -1,
+			   .channel_fd = -1,
+			   .deadline_us = UINT64_MAX,
+			   .out = { { .fd = -1 }, { .fd = -1 } } };
+	CHECK_EQ_INT(ring_init(&j->ring), 0);
+	return j;
+}
+
+TEST(box_job_that_is_attended_goes_with_its_gate)
+{
+	struct job *attended, *other, *told;
+	int first[2], second[2];
+	uint8_t byte;
+
+	in = calloc(1, sizeof(*in));
+	CHECK(in != NULL);
+	attended = waiting_job(1, JOB_ATTENDED | JOB_STDIN);
+	other = waiting_job(2, JOB_STDIN);
+	told = &in->jobs[3];
+	*told = (struct job){ .state = JOB_TOLD,
+			      .id = 103,
+			      .flags = JOB_ATTENDED,
+			      .in_fd = -1,
+			      .exec_fd = -1,
+			      .channel_fd = -1,
+			      .out = { { .fd = -1 }, { .fd = -1 } } };
+	CHECK_EQ_INT(ring_init(&told->ring), 0);
+	CHECK_EQ_INT(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, first), 0);
+	CHECK_EQ_INT(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, second), 0);
+	CHECK_EQ_INT(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, out), 0);
+	in->gate_fd = first[0];
+	in->sending = -1;
+	attended->in_fd = out[0];
+
+	conn_open(in, second[0]); /* another gate */
+	CHECK(job_find(in, 101) == NULL && job_find(in, 102) == other && job_find(in, 103) == NULL);
+	/* Its input has not ended: it could take what it has for all of it. */
+	CHECK_EQ_INT(recv(out[1], &byte, 1, MSG_DONTWAIT), -1);
+	CHECK_EQ_INT(errno, EAGAIN);
+	(void)jobs_expire(in);
+	CHECK_EQ_INT(told->state, JOB_FREE);
+	CHECK_EQ_INT(waitid(P_PID, (id_t)attended->pid, &(siginfo_t){ 0 }, WEXITED | WNOWAIT), 0);
+	jobs_reap(in);
+	(void)jobs_expire(in);
+	CHECK_EQ_INT(attended->state, JOB_FREE);
+	CHECK_EQ_INT(in->ndone, 0); /* nobody was told, so nothing is remembered */
+	CHECK_EQ_INT(recv(out[1], &byte, 1, MSG_DONTWAIT), 0);
+
+	CHECK_EQ_INT(other->state, JOB_RUNNING);
+	CHECK_EQ_INT(kill(other->pid, SIGKILL), 0);
+	CHECK_EQ_INT(waitid(P_PID, (id_t)other->pid, &(siginfo_t){ 0 }, WEXITED | WNOWAIT), 0);
+	jobs_reap(in);
+	CHECK_EQ_INT(other->state, JOB_TOLD);
+	ring_done(&other->ring);
+	(void)close(in->gate_fd);
+	(void)close(first[1]);
+	(void)close(second[1]);
+	(void)close(out[1]);
+	free(in);
+}
+
 /* --- figures of who still runs --------------------------------------------------------------------------------------- */
 
 TEST(box_usage_is_of_who_runs)
@@ -328,4 +402,135 @@ TEST(box_usage_is_of_who_runs)
 TEST(box_usage_knows_who_is_not_alone)
 {
 	CHECK(getpid() == 1 || !usage_is_alone(getpid())); /* there is always a process 1 */
+}
+
+/* --- messages ----------------------------------------------------------------------------------------------------- */
+
+/* A job that was told to go; channel[1] is its end. */
+static struct job *going_job(int channel[2])
+{
+	struct job *j = ended_job(0);
+
+	CHECK_EQ_INT(socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0, channel),
+		     0);
+	j->state = JOB_RUNNING;
+	j->flags = JOB_HELD;
+	j->channel_fd = channel[0];
+	j->ready = j->went = true;
+	return j;
+}
+
+static ssize_t say(int fd, uint8_t type, uint8_t flags, size_t n)
+{
+	static uint8_t packet[CHANNEL_HEADER + CHANNEL_PAYLOAD_MAX + 1];
+
+	packet[0] = type;
+	packet[1] = flags;
+	return send(fd, packet, CHANNEL_HEADER + n, MSG_DONTWAIT);
+}
+
+static void end_going(struct job *j, const int channel[2])
+{
+	if (j->channel_fd >= 0)
+		(void)close(channel[0]);
+	(void)close(channel[1]);
+	close_job(j);
+}
+
+TEST(box_job_that_tells_nothing_is_not_listened_to)
+{
+	int channel[2];
+	struct job *j = going_job(channel);
+
+	CHECK(say(channel[1], CHANNEL_BEGUN, 0, 0) > 0);
+	CHECK(say(channel[1], CHANNEL_MESSAGE, 0, 3) > 0);
+	job_event(in, 0, WATCH_CHANNEL);
+	CHECK(j->begun && !j->tells);
+	job_event(in, 0, WATCH_CHANNEL);
+	CHECK_EQ_INT(j->ring.next_number, 1);
+	end_going(j, channel);
+}
+
+TEST(box_job_passes_messages_on)
+{
+	int channel[2];
+	struct job *j = going_job(channel);
+	struct frame f;
+	ptrdiff_t n;
+
+	CHECK(say(channel[1], CHANNEL_BEGUN, CHANNEL_TELLS, 0) > 0);
+	CHECK(say(channel[1], CHANNEL_MESSAGE, CHANNEL_MORE, 3) > 0);
+	CHECK(say(channel[1], CHANNEL_END, 0, 3) > 0);                           /* none of its */
+	CHECK(say(channel[1], CHANNEL_MESSAGE, 0, CHANNEL_PAYLOAD_MAX + 1) > 0); /* too long */
+	CHECK_EQ_INT(send(channel[1], "x", 1, 0), 1);                            /* too short */
+	CHECK(say(channel[1], CHANNEL_MESSAGE, 0, 2) > 0);
+	job_event(in, 0, WATCH_CHANNEL);
+	CHECK(j->begun && j->tells);
+	n = frame_parse(j->ring.buf, (size_t)j->ring.head, FRAME_FROM_BOX, &f);
+	CHECK(n > 0 && f.type == FRAME_MESSAGE && f.flags == FRAME_MORE && f.len == 3 && f.id == 5);
+	n = frame_parse(j->ring.buf + n, (size_t)j->ring.head - (size_t)n, FRAME_FROM_BOX, &f);
+	CHECK(n > 0 && f.type == FRAME_MESSAGE && f.flags == 0 && f.len == 2 && f.number == 2);
+	CHECK_EQ_INT(j->ring.next_number, 3);
+	end_going(j, channel);
+}
+
+/* What it said before its end comes before its EXIT, however full the ring is; a reader that is slow gets all of it. */
+TEST(box_job_that_ended_has_its_messages_heard)
+{
+	int channel[2];
+	struct job *j = going_job(channel);
+	unsigned int said = 0;
+
+	CHECK(say(channel[1], CHANNEL_BEGUN, CHANNEL_TELLS, 0) > 0);
+	while (said < 40) {
+		while (say(channel[1], CHANNEL_MESSAGE, 0, CHANNEL_PAYLOAD_MAX) > 0)
+			said++;
+		job_event(in, 0, WATCH_CHANNEL);
+		if (!ring_fits(&j->ring, CHANNEL_PAYLOAD_MAX))
+			break;
+	}
+	CHECK(said > j->ring.next_number - 1); /* some of it waits in the channel */
+	j->state = JOB_ENDED;
+	job_settle(in, j);
+	CHECK_EQ_INT(j->state, JOB_ENDED);
+	for (int i = 0; i < 100 && j->state == JOB_ENDED; i++) {
+		j->ring.sent = j->ring.head;
+		job_ack(in, &(struct frame){ .id = 5, .number = j->ring.next_number - 1 });
+	}
+	CHECK_EQ_INT(j->state, JOB_TOLD);
+	CHECK_EQ_INT(j->ring.next_number - 1, said + 1);
+	end_going(j, channel);
+}
+
+/* The other end is gone, and so is what it had to say. */
+TEST(box_job_whose_channel_was_closed_tells_nothing)
+{
+	int channel[2];
+	struct job *j = going_job(channel);
+
+	CHECK(say(channel[1], CHANNEL_BEGUN, CHANNEL_TELLS, 0) > 0);
+	job_event(in, 0, WATCH_CHANNEL);
+	CHECK(j->tells);
+	(void)shutdown(channel[1], SHUT_RDWR);
+	job_event(in, 0, WATCH_CHANNEL);
+	CHECK(!j->tells);
+	end_going(j, channel);
+}
+
+/* A job may fail before its input has come; who sends that is not told that there is no such job, since its start may not
+ * have been told yet. */
+TEST(box_job_that_ended_takes_input_without_a_word)
+{
+	struct job *j = ended_job(3);
+	struct frame f = {
+		.type = FRAME_INPUT, .id = 5, .payload = (const uint8_t *)"x", .len = 1
+	};
+
+	in->gate_fd = out[1]; /* whatever: nothing is sent */
+	job_input(in, &f);
+	CHECK_EQ_INT(in->reply_len, 0);
+	f.id = 6; /* of nobody */
+	job_input(in, &f);
+	CHECK(in->reply_len > 0);
+	close_job(j);
 }

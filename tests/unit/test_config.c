@@ -188,13 +188,15 @@ TEST(config_table_secrets_and_restarts)
 		CONF_AUDIT_MAX_BYTES,  CONF_AUDIT_KEEP,
 		CONF_HANG_TIMEOUT,     CONF_WARM,
 		CONF_ZYGOTE_IMPORTS,   CONF_NODE,
+		CONF_BOX_PORTS,
 	};
 	unsigned int reload = 0;
 
 	for (unsigned int i = 0; i < CONF_MAX; i++) {
 		const struct config_row *row = config_row((enum config_key)i);
 
-		CHECK_EQ_INT((row->flags & CONFIG_SECRET) != 0, i == CONF_TOKEN);
+		CHECK_EQ_INT((row->flags & CONFIG_SECRET) != 0,
+			     i == CONF_TOKEN || i == CONF_EFAST_TOKEN);
 		reload += (row->flags & CONFIG_RELOAD) != 0;
 	}
 	for (size_t i = 0; i < ARRAY_LEN(restart); i++)
@@ -224,6 +226,8 @@ static const char *const candidates[] = {
 	"text",
 	"continue",
 	"refuse",
+	"free",
+	"none",
 	"/a",
 	"/b",
 	"127.0.0.1:1",
@@ -445,7 +449,17 @@ TEST(config_dialect_variables_have_their_own_units)
 			"EXECUTION_QUEUE_TIMEOUT_SEC=0.25", "MAX_EXEC_TIMEOUT_MS=1500",
 			"MAX_OUTPUT_BYTES=4096", "CPU_TIME_LIMIT_SEC=9",
 			"FILE_STORAGE_DIR=/data//f/", "BACKEND_CHECK_TIMEOUT_SEC=2.50",
-			"EXECUTOR_BACKEND=native"));
+			"EXECUTOR_BACKEND=native", "SANDBOX_MEMORY_LIMIT=262144",
+			"SANDBOX_CPU_QUOTA=1.5", "SANDBOX_MAX_USER_PROGRESS=10",
+			"SANDBOX_TIMEOUT_SECONDS=60", "SANDBOX_ALLOW_NETWORK=false",
+			"WORKSPACE_EXPIRATION_TIME=3600", "DOWNLOADER_TIMEOUT=30"));
+	CHECK_EQ_INT(config_u64(&c, CONF_SE_MEMORY), 256 << 20);
+	CHECK_EQ_INT(config_u64(&c, CONF_SE_CPUS), 1500);
+	CHECK_EQ_INT(config_u64(&c, CONF_SE_PROCESSES), 10);
+	CHECK_EQ_INT(config_u64(&c, CONF_SE_TIMEOUT), 60000000);
+	CHECK_EQ_INT(config_bool(&c, CONF_SE_ALLOW_NETWORK), 0);
+	CHECK_EQ_INT(config_u64(&c, CONF_SE_EXPIRATION), 3600000000);
+	CHECK_EQ_INT(config_u64(&c, CONF_EFAST_TIMEOUT), 30000000);
 	CHECK_EQ_INT(config_u64(&c, CONF_CI_MEMORY), 512 << 20);
 	CHECK_EQ_INT(config_u64(&c, CONF_FILE_MAX_BYTES), 7 << 20);
 	CHECK_EQ_INT(config_u64(&c, CONF_FILE_TTL), 60000000);

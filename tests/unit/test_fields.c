@@ -999,6 +999,72 @@ TEST(fields_writes_the_schema_of_texts_and_maps)
 		     "`default`:`slow`}},`additionalProperties`:false}");
 }
 
+/* --- an object, or true ------------------------------------------------------------------------------------------ */
+
+struct either {
+	int64_t first;
+	struct sub o;
+	bool o_set;
+};
+
+static const struct field number_row = {
+	"a", FIELD_INT, 0, 0, 9, 4, AT(sub, a), .doc = "a number"
+};
+static const struct fields number_table = { "Number", &number_row, 1, sizeof(struct sub),
+					    FIELDS_CLOSED };
+static const struct field either_row = { "o",
+					 FIELD_OBJECT,
+					 FIELD_NULLABLE | FIELD_OR_BOOL,
+					 0,
+					 0,
+					 0,
+					 AT(either, o),
+					 .doc = "one, or true",
+					 .sub = &number_table,
+					 .set_at = AT(either, o_set) };
+static const struct fields either_table = { "Either", &either_row, 1, sizeof(struct either),
+					    FIELDS_CLOSED };
+
+TEST(fields_reads_true_for_an_object)
+{
+	static const struct {
+		const char *text;
+		int rc;
+		bool set;
+		int64_t a;
+	} rows[] = {
+		{ "{}", 0, false, 4 },
+		{ "{`o`:null}", 0, false, 4 },
+		{ "{`o`:false}", 0, false, 4 },
+		{ "{`o`:true}", 0, true, 4 },
+		{ "{`o`:{}}", 0, true, 4 },
+		{ "{`o`:{`a`:7}}", 0, true, 7 },
+		{ "{`o`:{`a`:10}}", -EINVAL, false, 0 },
+		{ "{`o`:{`b`:1}}", -EINVAL, false, 0 },
+		{ "{`o`:1}", -EINVAL, false, 0 },
+		{ "{`o`:`true`}", -EINVAL, false, 0 },
+	};
+
+	CHECK_STR(fields_check(&either_table), NULL);
+	for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
+		struct either out;
+		struct body *b = take(&either_table, rows[i].text, &out);
+
+		CHECK_EQ_INT(b->rc, rows[i].rc);
+		if (b->rc == 0) {
+			CHECK_EQ_INT(out.o_set, rows[i].set);
+			CHECK_EQ_INT(out.o.a, rows[i].a);
+		}
+		give_back(b);
+	}
+	check_schema(&either_table,
+		     "{`type`:`object`,`title`:`Either`,`properties`:{"
+		     "`o`:{`type`:[`object`,`boolean`,`null`],`description`:`one, or true`,"
+		     "`properties`:{`a`:{`type`:`integer`,`description`:`a number`,`minimum`:0,"
+		     "`maximum`:9,`default`:4}},`additionalProperties`:false,`default`:null}},"
+		     "`additionalProperties`:false}");
+}
+
 /* --- the tables themselves ------------------------------------------------------------------------------------- */
 
 TEST(fields_tables_of_this_file_are_right)
@@ -1067,6 +1133,7 @@ TEST(fields_check_sees_what_is_wrong_with_a_table)
 		{ "column", { "y", FIELD_STRING, 0, 0, 9, 0, 0, .doc = "x", .set_at = 8 } },
 		{ "column", { "y", FIELD_STRING, 0, 0, 9, 1, 0, .doc = "x" } },
 		{ "column", { "y", FIELD_INT, 0, 0, 9, 1, 0, .doc = "x", .text = "1" } },
+		{ "flag", { "y", FIELD_INT, FIELD_OR_BOOL, 0, 9, 0, 0, .doc = "x" } },
 		{ "alternative",
 		  { "y", FIELD_INT, FIELD_ONE_OF | FIELD_REQUIRED, 0, 9, 0, 0, .doc = "x" } },
 		{ "alternative", { "y", FIELD_INT, FIELD_ONE_OF, 0, 9, 0, 0, .doc = "x" } },

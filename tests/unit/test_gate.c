@@ -476,7 +476,7 @@ static size_t box_record(uint8_t *buf, size_t size, unsigned int commands, uint6
 
 	msg_out_init(&m, buf, size);
 	msg_put_u8(&m, RECORD_BOX);
-	msg_put_u8(&m, 3);
+	msg_put_u8(&m, 4);
 	msg_put_str(&m, "aaaabbbbbbbbbbbbbbbbbbbbbb");
 	msg_put_str(&m, "name");
 	msg_put_str(&m, "local");
@@ -487,6 +487,8 @@ static size_t box_record(uint8_t *buf, size_t size, unsigned int commands, uint6
 	msg_put_u64(&m, US_PER_S);
 	msg_put_u64(&m, idle_us);
 	msg_put_u64(&m, 0);
+	msg_put_u16(&m, 0); /* neither /app nor ports */
+	msg_put_u32(&m, 0);
 	for (int i = 0; i < LIMIT_ID_MAX; i++)
 		msg_put_u64(&m, limit_row((enum limit_id)i)->def);
 	msg_put_bytes(&m, hash, sizeof(hash));

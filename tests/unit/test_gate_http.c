@@ -8,19 +8,23 @@
 #include "wire/job.h"
 #include "wire/msg.h"
 
+#include <errno.h>
 #include <fcntl.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
+#include <sys/un.h>
 #include <unistd.h>
 
 #include "base/clock.h"
 #include "test_config.h"
 #include "test_gate_http.h"
 
-static struct listener unix_listener = { .local = true, .unix_socket = true };
+static struct listener unix_listener = {
+	.g = &g, .local = true, .unix_socket = true, .place = ROUTE_MAIN
+};
 char answer[1 << 20];
 
 /* --- a client ------------------------------------------------------------------------------------------------- */
@@ -94,7 +98,7 @@ bool says(const char *text)
 /* --- a keeper, and an init ------------------------------------------------------------------------------------ */
 
 /* The next message of that type; others are answered. */
-static bool keeper_gets(uint16_t type, struct chan_msg *m)
+bool keeper_gets(uint16_t type, struct chan_msg *m)
 {
 	while (chan_recv(keeper, m) == 1) {
 		if (m->type == type)
@@ -107,7 +111,7 @@ static bool keeper_gets(uint16_t type, struct chan_msg *m)
 struct chan_msg message;
 
 /* A box for who asked; init's end of its stream. */
-static int make_box(void)
+int make_box(void)
 {
 	struct box_info info = { .box = BOX, .layers = 1 };
 	uint8_t body[1024];
@@ -587,4 +591,193 @@ TEST(http_deleting_a_box_answers_everybody_when_it_is_gone)
 	(void)close(c[1]);
 	(void)close(c[2]);
 	finish(c[0], box);
+}
+
+/* --- ports ----------------------------------------------------------------------------------------------------- */
+
+/* A listener as the keeper hands it over, and where it can be reached. */
+struct port_end {
+	int fd;
+	struct sockaddr_un at;
+	socklen_t len;
+};
+
+static void open_port(struct port_end *p)
+{
+	*p = (struct port_end){ .at = { .sun_family = AF_UNIX }, .len = sizeof(p->at) };
+	p->fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+	CHECK(p->fd >= 0);
+	CHECK_EQ_INT(bind(p->fd, (struct sockaddr *)&p->at, sizeof(sa_family_t)), 0);
+	CHECK_EQ_INT(listen(p->fd, 8), 0);
+	CHECK_EQ_INT(getsockname(p->fd, (struct sockaddr *)&p->at, &p->len), 0);
+}
+
+/* A connection to it; -1: nobody listens. */
+static int reach(const struct port_end *p)
+{
+	int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+
+	CHECK(fd >= 0);
+	if (connect(fd, (const struct sockaddr *)&p->at, p->len) == 0)
+		return fd;
+	(void)close(fd);
+	return -1;
+}
+
+/* What the keeper is asked for: which port, and its number. */
+static uint16_t asked_for_port(unsigned int which)
+{
+	struct msg_in in;
+	uint16_t number;
+
+	CHECK(keeper_gets(OP_BOX_PORT, &message));
+	msg_in_init(&in, message.body, message.len);
+	CHECK_EQ_INT(msg_get_u64(&in), BOX);
+	CHECK_EQ_INT(msg_get_u8(&in), which);
+	number = msg_get_u16(&in);
+	CHECK_EQ_INT(msg_end(&in), 0);
+	return number;
+}
+
+static void give_port(struct port_end *p, uint16_t number)
+{
+	uint8_t body[2] = { (uint8_t)number, (uint8_t)(number >> 8) };
+
+	open_port(p);
+	CHECK_EQ_INT(chan_send(keeper, REPLY_OK, message.request, body, sizeof(body), &p->fd, 1),
+		     0);
+	(void)close(p->fd); /* the gate has the only one */
+}
+
+static int box_on_its_way(int c, const char *body)
+{
+	int box;
+
+	ask(c, "POST /v1/boxes", "%s", body);
+	box = make_box();
+	say_hello(box);
+	return box;
+}
+
+TEST(http_a_box_has_ports)
+{
+	struct port_end ports[BOX_PORTS_MAX];
+	int c, box, at;
+
+	gate_open();
+	g.listening = true;
+	c = client();
+	box = box_on_its_way(c, "{`ports`:{`executor`:2000}}");
+	for (unsigned int i = 0; i < BOX_PORTS_MAX; i++) {
+		CHECK_EQ_INT(asked_for_port(i), i == PORT_EXECUTOR ? 2000 : 0);
+		CHECK_EQ_INT(heard(c), 0);
+		give_port(&ports[i], (uint16_t)(2000 + i));
+	}
+	turn();
+	at = reach(&ports[PORT_RESOURCE]);
+	CHECK(at >= 0);
+	ask(at, "GET /status/", "%s", "");
+	CHECK_EQ_INT(heard(at), 0); /* nothing is accepted before there is a record */
+	CHECK(keeper_gets(OP_BOX_RECORD, &message));
+	CHECK_EQ_INT(chan_send(keeper, REPLY_OK, message.request, NULL, 0, NULL, 0), 0);
+	CHECK_EQ_INT(heard(c), 201);
+	CHECK_SAYS("`workdir`:`/app`,`ports`:{`executor`:2000,`resource`:2001}");
+	turn();
+	CHECK_EQ_INT(heard(at), 200);
+	CHECK_SAYS("{`status`:`ok`}");
+	ask(at, "GET /api/kernels", "%s", ""); /* of the other port */
+	CHECK_EQ_INT(heard(at), 404);
+	CHECK_SAYS("{`detail`:`Not Found`}");
+	ask(c, "GET /status/", "%s", "");
+	CHECK_EQ_INT(heard(c), 404);
+	(void)close(c);
+	turn();
+	gboxes_gone(&g, BOX, GONE_INIT, &(struct box_figures){ 0 });
+	turn();
+	CHECK_EQ_INT(recv(at, answer, 1, 0), 0); /* closed with the box */
+	(void)close(at);
+	for (unsigned int i = 0; i < BOX_PORTS_MAX; i++)
+		CHECK_EQ_INT(reach(&ports[i]), -1);
+	finish(client(), box);
+}
+
+/* A port that is taken, or not to be had: no box, and nothing of one. */
+TEST(http_a_port_that_is_not_there)
+{
+	static const struct {
+		struct err e;
+		int status;
+		const char *says;
+	} cases[] = {
+		{ { .kind = ERR_INPUT, .sys = EADDRINUSE, .text = "x" },
+		  409,
+		  "`code`:`port_taken`" },
+		{ { .kind = ERR_USAGE, .text = "not here" }, 422, "not here" },
+		{ { .kind = ERR_SYS, .sys = EMFILE, .text = "none left" }, 503, "none left" },
+	};
+
+	for (size_t i = 0; i < ARRAY_LEN(cases); i++) {
+		uint8_t body[ERR_TEXT + ERR_HINT + 32];
+		struct port_end port;
+		int c, box;
+
+		gate_open();
+		c = client();
+		box = box_on_its_way(c, "{`ports`:true}");
+		(void)asked_for_port(PORT_EXECUTOR);
+		give_port(&port, 2000);
+		(void)asked_for_port(PORT_RESOURCE);
+		CHECK_EQ_INT(chan_send(keeper, REPLY_FAILED, message.request, body,
+				       (size_t)failed_encode(&cases[i].e, body, sizeof(body)), NULL,
+				       0),
+			     0);
+		CHECK_EQ_INT(heard(c), cases[i].status);
+		CHECK_SAYS(cases[i].says);
+		CHECK_EQ_INT(reach(&port), -1);
+		CHECK(keeper_gets(OP_BOX_END, &message)); /* the others were answered, for nobody */
+		CHECK_EQ_INT(chan_send(keeper, REPLY_OK, message.request, NULL, 0, NULL, 0), 0);
+		turn();
+		finish(c, box);
+	}
+}
+
+/* From inside: a few at a time, one request each, and no token. */
+TEST(http_who_is_inside_a_box_has_to_wait)
+{
+	enum { MANY = 40, MOST = 8 };
+	struct port_end ports[BOX_PORTS_MAX];
+	int c, box, at[MANY];
+
+	gate_open();
+	g.listening = true;
+	c = client();
+	box = box_on_its_way(c, "{`ports`:true}");
+	for (unsigned int i = 0; i < BOX_PORTS_MAX; i++) {
+		(void)asked_for_port(i);
+		give_port(&ports[i], (uint16_t)(2000 + i));
+	}
+	turn();
+	CHECK(keeper_gets(OP_BOX_RECORD, &message));
+	CHECK_EQ_INT(chan_send(keeper, REPLY_OK, message.request, NULL, 0, NULL, 0), 0);
+	CHECK_EQ_INT(heard(c), 201);
+	for (unsigned int i = 0; i < MANY; i++) {
+		at[i] = reach(&ports[PORT_INSIDE_RESOURCE]);
+		for (unsigned int k = 0; k < 3; k++) {
+			pass(10000);
+			turn();
+		}
+	}
+	CHECK_EQ_INT(g.nconns, 1 + MOST);
+	ask(at[0], "GET /status/", "%s", "");
+	CHECK_EQ_INT(heard(at[0]), 200);
+	CHECK(strstr(answer, "Connection: close") != NULL);
+	for (unsigned int i = 0; i < MANY; i++)
+		if (at[i] >= 0)
+			(void)close(at[i]);
+	for (unsigned int k = 0; k < 3 * MANY; k++) {
+		pass(10000);
+		turn();
+	}
+	CHECK_EQ_INT(g.nconns, 1);
+	finish(c, box);
 }

@@ -15,6 +15,10 @@ void ask_with_key(int c, const char *line, const char *key, const char *text);
 /* What has come so far: the status, 0 for nothing; the text is in `answer`. */
 int heard(int c);
 bool says(const char *text);
+/* The keeper's next message of that type; others are answered. */
+bool keeper_gets(uint16_t type, struct chan_msg *m);
+/* A box for who asked for one: init's end of its stream. */
+int make_box(void);
 /* A box that is ready, asked for by c: init's end of its stream. The keeper's record of it is in `message`. */
 int ready_box(int c, const char *body);
 /* The id of the last job that init is asked for; 0: none. Its argv[0] must be this one. */

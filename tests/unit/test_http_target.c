@@ -190,3 +190,100 @@ TEST(http_target_parameters_are_found_by_name)
 	CHECK(http_slice_is(*http_query(&t, "q"), "a b"));
 	CHECK(http_query(&t, "Limit") == NULL && http_query(&t, "") == NULL);
 }
+
+/* --- the rest of a path ----------------------------------------------------------------------------------------- */
+
+TEST(http_target_rest_is_what_came)
+{
+	static const struct {
+		const char *text;
+		unsigned int n, nseg;
+		const char *want; /* NULL: there is none */
+	} rows[] = {
+		{ "/a/b/c", 1, 3, "b/c" },
+		{ "/a/b/c?d=/e", 2, 3, "c" },
+		{ "/a/b", 2, 2, NULL },
+		{ "/a", 1, 1, NULL },
+		{ "/", 0, 0, "" },
+		{ "/a/", 1, 2, "" },
+		{ "/a//b", 1, 1, "/b" },
+		{ "/a/../b", 1, 1, "../b" },
+		{ "/a/b/./c", 1, 2, "b/./c" },
+		{ "/a/%2e%2e/b", 1, 1, "%2e%2e/b" },
+		{ "/a/%ff/b", 1, 1, "%ff/b" },
+		{ "/a/%00", 1, 1, "%00" },
+		{ "/a/%", 1, 1, "%" },
+		{ "/a/b%2fc/d", 1, 3, "b%2fc/d" },
+		{ "/a/b//", 1, 2, "b//" },
+		{ "/../a", 0, 0, "../a" },
+	};
+	static struct http_target t;
+
+	for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
+		struct http_slice s = { rows[i].text, strlen(rows[i].text) }, rest;
+		struct http_refusal r;
+
+		CHECK_EQ_INT(http_target_parse_open(s, &t, &r), 0);
+		CHECK_EQ_INT(t.nseg, rows[i].nseg);
+		rest = http_target_rest(&t, rows[i].n);
+		CHECK((rest.p == NULL) == (rows[i].want == NULL));
+		if (rest.p != NULL && !http_slice_is(rest, rows[i].want))
+			test_fail(__FILE__, __LINE__, "'%s': '%.*s'", rows[i].text, (int)rest.n,
+				  rest.p);
+	}
+}
+
+TEST(http_target_open_keeps_the_query)
+{
+	static struct http_target t;
+	struct http_refusal r;
+	static const char text[] = "/a/../b?c=d", twice[] = "/a/../b?c&c";
+
+	CHECK_EQ_INT(http_target_parse_open((struct http_slice){ text, sizeof(text) - 1 }, &t, &r),
+		     0);
+	CHECK_EQ_INT(t.bad.status, 400);
+	CHECK_STR(http_query(&t, "c")->p, "d");
+	CHECK(!t.repeated);
+	CHECK_EQ_INT(
+		http_target_parse_open((struct http_slice){ twice, sizeof(twice) - 1 }, &t, &r), 0);
+	CHECK(t.repeated); /* for the route to say whether it may be */
+}
+
+TEST(http_path_is_decoded_once)
+{
+	static const struct {
+		const char *text, *want; /* NULL: refused */
+	} rows[] = {
+		{ "", "" },
+		{ "a/b", "a/b" },
+		{ "a%2Fb", "a/b" },
+		{ "%252e", "%2e" },
+		{ "%2e%2E", ".." },
+		{ "%ff%41", "\xff"
+			    "A" },
+		{ "%0a", "\n" },
+		{ "a+b", "a+b" },
+		{ "%00", NULL },
+		{ "a%00b", NULL },
+		{ "%", NULL },
+		{ "%4", NULL },
+		{ "%zz", NULL },
+		{ "a b", NULL },
+		{ "a#b", NULL },
+	};
+	char out[8];
+	struct http_refusal r;
+
+	for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
+		struct http_slice s = { rows[i].text, strlen(rows[i].text) };
+		ptrdiff_t n = http_path_decode(s, out, sizeof(out), &r);
+
+		CHECK_EQ_INT(n, rows[i].want == NULL ? -1 : (ptrdiff_t)strlen(rows[i].want));
+		if (n >= 0)
+			CHECK_STR(out, rows[i].want);
+		else
+			CHECK_EQ_INT(r.status, 400);
+	}
+	CHECK_EQ_INT(http_path_decode((struct http_slice){ "12345678", 8 }, out, 8, &r), -1);
+	CHECK_EQ_INT(r.status, 414);
+}

@@ -20,8 +20,8 @@ static const char *const no_strings[] = { NULL };
 static struct job_spec sample_spec(void)
 {
 	return (struct job_spec){
-		.kind = JOB_LIST,
-		.flags = JOB_PTY | JOB_SWEEP,
+		.kind = JOB_FILE,
+		.flags = JOB_STDIN | JOB_ATTENDED,
 		.timeout_us = 0x0102030405060708,
 		.output_max = UINT64_MAX,
 		.cpu_seconds = 3,
@@ -154,8 +154,6 @@ static int decode(const uint8_t *buf, size_t len)
 /* Which flags a job of a kind may have, written down a second time. */
 static bool flags_fit(unsigned int kind, uint32_t flags, size_t argc)
 {
-	const uint32_t of_programs = JOB_HELD | JOB_THAW | JOB_KIT | JOB_KERNEL;
-
 	if (kind >= JOB_KIND_MAX || (flags & ~(uint32_t)JOB_FLAGS_ALL) != 0)
 		return false;
 	if (kind == JOB_CELL)
@@ -163,9 +161,14 @@ static bool flags_fit(unsigned int kind, uint32_t flags, size_t argc)
 				     flags == (JOB_STDIN | JOB_KEEP | JOB_FLOW));
 	if ((flags & JOB_FLOW) != 0)
 		return false;
-	if (kind != JOB_EXEC && (flags & of_programs) != 0)
+	if (kind == JOB_FILE)
+		return argc >= 2 && (flags & (JOB_PTY | JOB_SWEEP | JOB_HELD | JOB_THAW | JOB_KIT |
+					      JOB_KERNEL)) == 0;
+	if ((flags & JOB_BENEATH) != 0)
 		return false;
-	return (flags & JOB_KERNEL) == 0 || (flags & JOB_HELD) != 0;
+	if ((flags & JOB_HELD) != 0)
+		return (flags & JOB_ATTENDED) == 0;
+	return (flags & JOB_KERNEL) == 0;
 }
 
 TEST(job_spec_decode_knows_kinds_and_flags)
@@ -173,12 +176,15 @@ TEST(job_spec_decode_knows_kinds_and_flags)
 	uint8_t buf[128];
 
 	for (unsigned int kind = 0; kind < 256; kind++)
-		for (uint32_t flags = 0; flags <= 2 * JOB_FLAGS_ALL; flags++) {
-			size_t n = put_spec(buf, sizeof(buf) - 4, kind, flags, "/", 1, 0);
+		for (uint32_t flags = 0; flags <= 2 * JOB_FLAGS_ALL; flags++)
+			for (unsigned int argc = 1; argc <= 2; argc++) {
+				size_t n =
+					put_spec(buf, sizeof(buf) - 8, kind, flags, "/", argc, 0);
 
-			memset(buf + n, 0, 4); /* one empty string */
-			CHECK_EQ_INT(decode(buf, n + 4), flags_fit(kind, flags, 1) ? 0 : -EPROTO);
-		}
+				memset(buf + n, 0, 8); /* empty strings */
+				CHECK_EQ_INT(decode(buf, n + argc * (size_t)4),
+					     flags_fit(kind, flags, argc) ? 0 : -EPROTO);
+			}
 	for (unsigned int bit = 0; bit < 32; bit++) {
 		size_t n = put_spec(buf, sizeof(buf) - 4, 0, 1u << bit, "/", 1, 0);
 

@@ -7,9 +7,14 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <netinet/in.h>
 #include <signal.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -17,6 +22,47 @@
 #include "wire/msg.h"
 
 #include "test_help.h"
+
+/* --- files that go into boxes ------------------------------------------------------------------------------- */
+
+/* All boxes have the same one: it can be executed, and there is nothing else to do with it. */
+TEST(archive_program_is_one_file_for_all)
+{
+	static struct keeper keeper;
+	const char *const args[] = { "glovebox-archive", NULL }, *const env[] = { NULL };
+	char path[32];
+	struct err e;
+	struct stat st;
+	int fd, again, status, quiet;
+	pid_t child;
+
+	if (!blob_is_there(BLOB_ARCHIVE))
+		SKIP("a build without the archive program");
+	fd = blob_fd(&keeper, BLOB_ARCHIVE, &e);
+	CHECK(fd >= 0);
+	CHECK_EQ_INT(blob_fd(&keeper, BLOB_ARCHIVE, &e), fd);
+	CHECK((fcntl(fd, F_GETFL) & O_PATH) != 0);
+	CHECK((fcntl(fd, F_GETFD) & FD_CLOEXEC) != 0);
+	CHECK(fstat(fd, &st) == 0 && (st.st_mode & 0777) == 0111);
+	(void)snprintf(path, sizeof(path), "/proc/self/fd/%d", fd);
+	again = open(path, O_RDWR | O_CLOEXEC); /* as root may */
+	if (again >= 0) {
+		CHECK(write(again, "x", 1) < 0 && errno == EPERM);
+		CHECK(ftruncate(again, 0) < 0 && errno == EPERM);
+		(void)close(again);
+	}
+	child = fork();
+	if (child == 0) {
+		quiet = open("/dev/null", O_WRONLY);
+		if (quiet >= 0)
+			(void)dup2(quiet, STDERR_FILENO);
+		(void)syscall(SYS_execveat, fd, "", args, env, AT_EMPTY_PATH);
+		_exit(99);
+	}
+	CHECK(waitpid(child, &status, 0) == child);
+	CHECK(WIFEXITED(status) && WEXITSTATUS(status) == EINVAL);
+	(void)close(fd);
+}
 
 /* --- ids ---------------------------------------------------------------------------------------------------- */
 
@@ -128,6 +174,7 @@ static struct box *add_box(uint64_t id)
 			   .control_fd = -1,
 			   .report_fd = -1,
 			   .store_fd = { -1, -1, -1 },
+			   .port_fd = { -1, -1, -1, -1 },
 			   .deadline_us = UINT64_MAX,
 			   .layers = id * 3,
 			   .setup_us = id * 5 };
@@ -283,6 +330,7 @@ TEST(keeper_closes_descriptors_that_no_row_asks_for)
 			size_t len = type == OP_BOX_DEADLINE ? 16
 				     : type == OP_BOX_RECORD ? 12
 				     : type == OP_BOX_LIMITS ? 98
+				     : type == OP_BOX_PORT   ? 11
 							     : 8;
 
 			CHECK(ask((uint16_t)type, 1, body, len, fds, n) < 0);
@@ -428,6 +476,127 @@ TEST(keeper_refuses_a_record_whose_length_lies)
 	(void)check_answer(REPLY_OK, 1);
 	check_silent();
 	CHECK_EQ_INT(k.boxes[0].record_len, 4);
+	keeper_close();
+}
+
+/* --- ports -------------------------------------------------------------------------------------------------- */
+
+/* Ask for a listener; what came with the answer, or -errno as the keeper says it. */
+static int ask_port(uint64_t box, uint8_t which, uint16_t port, uint16_t *ret)
+{
+	static struct chan_msg m;
+	uint8_t body[11];
+	struct msg_out out;
+	struct msg_in in;
+	struct err e;
+
+	msg_out_init(&out, body, sizeof(body));
+	msg_put_u64(&out, box);
+	msg_put_u8(&out, which);
+	msg_put_u16(&out, port);
+	CHECK_EQ_INT(ask(OP_BOX_PORT, 3, body, sizeof(body), NULL, 0), 0);
+	CHECK_EQ_INT(chan_recv(gate, &m), 1);
+	if (m.type == REPLY_FAILED) {
+		CHECK_EQ_INT(failed_decode(m.body, m.len, &e), 0);
+		return e.sys != 0 ? -e.sys : -EIO;
+	}
+	CHECK_EQ_INT(m.nfds, 1);
+	msg_in_init(&in, m.body, m.len);
+	*ret = msg_get_u16(&in);
+	CHECK_EQ_INT(msg_end(&in), 0);
+	return m.fds[0];
+}
+
+static uint64_t inode_of(int fd)
+{
+	struct stat st;
+
+	CHECK_EQ_INT(fstat(fd, &st), 0);
+	return st.st_ino;
+}
+
+TEST(keeper_opens_a_port_on_loopback_and_hands_the_same_one_out_again)
+{
+	struct sockaddr_in a = { 0 };
+	socklen_t len = sizeof(a);
+	uint16_t port = 0, again = 0;
+	int first, second;
+
+	keeper_open(true);
+	k.ports_allowed = PORTS_ANY;
+	(void)add_box(7);
+	first = ask_port(7, PORT_EXECUTOR, 0, &port);
+	CHECK(first >= 0);
+	CHECK_EQ_INT(getsockname(first, (struct sockaddr *)&a, &len), 0);
+	CHECK_EQ_INT(a.sin_family, AF_INET);
+	CHECK_EQ_INT(ntohl(a.sin_addr.s_addr), INADDR_LOOPBACK);
+	CHECK_EQ_INT(ntohs(a.sin_port), port);
+	second = ask_port(7, PORT_EXECUTOR, 1,
+			  &again); /* what the next gate asks for is no matter */
+	CHECK(second >= 0);
+	CHECK_EQ_INT(again, port);
+	CHECK(inode_of(first) == inode_of(second));
+	(void)close(second);
+	second = ask_port(7, PORT_RESOURCE, 0, &again);
+	CHECK(second >= 0 && again != port);
+	CHECK_EQ_INT(k.nports, 2);
+	box_end(&k, &k.boxes[0]);
+	CHECK_EQ_INT(k.nports, 0);
+	CHECK_EQ_INT(k.boxes[0].port_fd[PORT_EXECUTOR], -1);
+	(void)close(first);
+	(void)close(second);
+	keeper_close();
+}
+
+TEST(keeper_opens_no_port_that_it_may_not)
+{
+	static const struct {
+		enum ports_allowed allowed;
+		uint16_t port;
+	} cases[] = {
+		{ PORTS_NONE, 0 }, { PORTS_NONE, 2000 }, { PORTS_FREE, 2000 },
+		{ PORTS_ANY, 1 },  { PORTS_ANY, 22 },    { PORTS_ANY, 1023 },
+	};
+	uint16_t port = 0, taken = 0;
+	int fd, other;
+
+	keeper_open(true);
+	(void)add_box(7);
+	(void)add_box(8);
+	for (size_t i = 0; i < ARRAY_LEN(cases); i++) {
+		k.ports_allowed = cases[i].allowed;
+		CHECK(ask_port(7, PORT_EXECUTOR, cases[i].port, &port) < 0);
+	}
+	k.ports_allowed = PORTS_FREE;
+	fd = ask_port(7, PORT_EXECUTOR, 0, &taken);
+	CHECK(fd >= 0);
+	k.ports_allowed = PORTS_ANY;
+	CHECK_EQ_INT(ask_port(8, PORT_EXECUTOR, taken, &port), -EADDRINUSE);
+	/* Those inside are there from a box's birth, or not at all. */
+	CHECK(ask_port(7, PORT_INSIDE_EXECUTOR, 0, &port) < 0);
+	k.nports = PORTS_MAX;
+	CHECK(ask_port(8, PORT_EXECUTOR, 0, &port) < 0);
+	k.nports = 1;
+	box_end(&k, &k.boxes[0]);
+	(void)close(fd);
+	other = ask_port(8, PORT_EXECUTOR, taken, &port); /* gone with its box */
+	CHECK(other >= 0 && port == taken);
+	(void)close(other);
+	box_end(&k, &k.boxes[1]);
+	keeper_close();
+}
+
+TEST(keeper_takes_no_port_that_does_not_exist)
+{
+	uint8_t body[11] = { 7 };
+
+	keeper_open(true);
+	(void)add_box(7);
+	for (unsigned int which = BOX_PORTS_MAX; which < 256; which++) {
+		body[8] = (uint8_t)which;
+		CHECK(ask(OP_BOX_PORT, 1, body, sizeof(body), NULL, 0) < 0);
+	}
+	check_silent();
 	keeper_close();
 }
 

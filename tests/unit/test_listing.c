@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* src/wire/listing.c: records that come out of a box, in whatever pieces. */
+/* src/wire/listing.c, listing_read.c, pieces.c: records that come out of a box, in whatever pieces. */
 #include "wire/listing.h"
 
 #include <errno.h>
@@ -60,7 +60,9 @@ TEST(listing_record_comes_back)
 		CHECK_EQ_INT(s.n, i + 1);
 		CHECK(s.last.type == e.type && s.last.mode == e.mode && s.last.size == e.size);
 		CHECK(s.last.mtime_ns == 1 && s.last.ctime_ns == 2 && s.last.inode == 3);
+		CHECK_EQ_INT(s.last.flags, 0);
 		CHECK_STR(s.last.path, e.path);
+		CHECK_STR(s.last.target, "");
 		CHECK_EQ_INT(listing_end(&r), 0);
 	}
 }
@@ -68,17 +70,22 @@ TEST(listing_record_comes_back)
 TEST(listing_record_is_laid_out_as_documented)
 {
 	static const uint8_t want[] = {
-		42,   0,    0,    0,                            /* length of the rest */
-		'f',                                            /* type */
+		49,   0,    0,    0,                            /* length of the rest */
+		'l',                                            /* type */
+		1,                                              /* flags */
 		0xa4, 0x81, 0,    0,                            /* mode */
 		0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, /* size */
 		1,    0,    0,    0,    0,    0,    0,    0,    /* mtime */
 		2,    0,    0,    0,    0,    0,    0,    0,    /* ctime */
 		3,    0,    0,    0,    0,    0,    0,    0,    /* inode */
-		1,    0,    0,    0,    'x',
+		1,    0,    0,    0,    'x',                    /* path */
+		2,    0,    0,    0,    '.',  '.',              /* target */
 	};
-	struct listing_entry e = entry('f', "x");
+	struct listing_entry e = entry('l', "x");
 	uint8_t buf[128];
+
+	e.flags = LISTING_NEW | LISTING_RAW; /* the second is not sent */
+	memcpy(e.target, "..", 3);
 
 	CHECK_EQ_INT(listing_encode(&e, buf, sizeof(buf)), sizeof(want));
 	CHECK_MEM(buf, want, sizeof(want));
@@ -105,7 +112,7 @@ TEST(listing_encode_fails_cleanly_at_every_size)
 TEST(listing_takes_the_longest_path)
 {
 	static struct listing_reader r;
-	static uint8_t buf[2 * PATH_MAX];
+	static uint8_t buf[LISTING_HEADER + LISTING_RECORD_MAX];
 	static char path[PATH_MAX];
 	struct listing_entry e;
 	struct seen s = { 0 };
@@ -114,12 +121,14 @@ TEST(listing_takes_the_longest_path)
 	for (size_t i = 0; i < sizeof(path) - 1; i++)
 		path[i] = i % 256 == 255 ? '/' : 'p';
 	path[sizeof(path) - 1] = '\0';
-	e = entry('f', path);
+	e = entry('l', path);
+	memcpy(e.target, path, sizeof(path));
 	n = listing_encode(&e, buf, sizeof(buf));
-	CHECK(n > PATH_MAX && n <= LISTING_HEADER + LISTING_RECORD_MAX);
+	CHECK_EQ_INT(n, LISTING_HEADER + LISTING_RECORD_MAX);
 	CHECK_EQ_INT(listing_feed(&r, buf, (size_t)n, see, &s), 0);
 	CHECK_EQ_INT(s.n, 1);
 	CHECK_STR(s.last.path, path);
+	CHECK_STR(s.last.target, path);
 }
 
 TEST(listing_in_pieces_is_listing_as_a_whole)
@@ -176,41 +185,147 @@ TEST(listing_end_misses_the_rest_of_a_record)
 }
 
 /* A record by hand: what listing_encode() would not write. */
-static size_t put_record(uint8_t *buf, size_t cap, char type, const void *path, size_t n)
+static size_t put_record(uint8_t *buf, size_t cap, char type, uint8_t flags, const void *path,
+			 size_t n, const char *target)
 {
 	struct msg_out m;
 
 	msg_out_init(&m, buf, cap);
-	msg_put_u32(&m, (uint32_t)(41 + n));
+	msg_put_u32(&m, (uint32_t)(46 + n + strlen(target)));
 	msg_put_u8(&m, (uint8_t)type);
+	msg_put_u8(&m, flags);
 	msg_put_u32(&m, 0);
 	for (int i = 0; i < 4; i++)
 		msg_put_u64(&m, 0);
 	msg_put_bytes(&m, path, n);
+	msg_put_str(&m, target);
 	CHECK(!m.failed);
 	return m.len;
 }
 
-TEST(listing_shows_nobody_a_path_that_is_not_plain)
+TEST(listing_shows_nobody_a_path_that_leads_elsewhere)
 {
 	static const struct {
 		size_t n;
 		const char *path;
 	} paths[] = {
-		{ 0, "" },     { 1, "/" },    { 4, "/etc" },    { 2, ".." },    { 1, "." },
-		{ 4, "a/.." }, { 4, "../b" }, { 4, "a//b" },    { 2, "a/" },    { 3, "a\nb" },
-		{ 3, "a\0b" }, { 2, "a\0" },  { 4, "\x1b[2J" }, { 2, "a\x7f" }, { 5, "a/./b" },
+		{ 0, "" },     { 1, "/" },    { 4, "/etc" }, { 2, ".." }, { 2, "./" },
+		{ 4, "a/.." }, { 4, "../b" }, { 4, "a//b" }, { 2, "a/" }, { 3, "a/." },
+		{ 3, "a\0b" }, { 2, "a\0" },  { 3, "./a" },  { 2, "/." }, { 5, "a/./b" },
 	};
 
 	for (size_t i = 0; i < ARRAY_LEN(paths); i++) {
 		struct listing_reader r = { .len = 0 };
 		struct seen s = { 0 };
 		uint8_t buf[128];
-		size_t n = put_record(buf, sizeof(buf), 'f', paths[i].path, paths[i].n);
+		size_t n = put_record(buf, sizeof(buf), 'f', 0, paths[i].path, paths[i].n, "");
 
 		CHECK_EQ_INT(listing_feed(&r, buf, n, see, &s), -EPROTO);
 		CHECK_EQ_INT(s.n, 0);
 	}
+}
+
+/* Whether one is UTF-8 is what the reader finds, whatever the box says. */
+TEST(listing_takes_names_of_any_bytes)
+{
+	static const struct {
+		const char *path;
+		bool raw;
+	} paths[] = {
+		{ "a\nb", false },         { "\x1b[2J", false },     { ".", false },
+		{ "caf\xc3\xa9", false },  { "\xff\xfe", true },     { "a/\xc3", true },
+		{ "\xc3\xa9/\xe9", true }, { "\xed\xa0\x80", true }, { "\xc0\xaf", true },
+	};
+
+	for (size_t i = 0; i < ARRAY_LEN(paths); i++) {
+		struct listing_reader r = { .len = 0 };
+		struct seen s = { 0 };
+		uint8_t buf[128];
+		size_t len = strlen(paths[i].path);
+		size_t n = put_record(buf, sizeof(buf), 'f', LISTING_NEW, paths[i].path, len, "");
+
+		CHECK_EQ_INT(listing_feed(&r, buf, n, see, &s), 0);
+		CHECK_EQ_INT(s.n, 1);
+		CHECK_STR(s.last.path, paths[i].path);
+		CHECK_EQ_INT(s.last.flags, LISTING_NEW | (paths[i].raw ? LISTING_RAW : 0));
+	}
+}
+
+TEST(listing_knows_one_flag)
+{
+	for (unsigned int flags = 0; flags < 256; flags++) {
+		struct listing_reader r = { .len = 0 };
+		struct seen s = { 0 };
+		uint8_t buf[128];
+		size_t n = put_record(buf, sizeof(buf), 'f', (uint8_t)flags, "p", 1, "");
+
+		CHECK_EQ_INT(listing_feed(&r, buf, n, see, &s), flags <= LISTING_NEW ? 0 : -EPROTO);
+	}
+}
+
+/* It says whatever it says, and only of a link. */
+TEST(listing_has_the_target_of_a_link)
+{
+	static const char types[] = "fdlo";
+	static const char *const targets[] = { "", "/etc/passwd", "../../..", "a\nb", "\xff" };
+
+	for (unsigned int i = 0; i < 4; i++)
+		for (size_t t = 0; t < ARRAY_LEN(targets); t++) {
+			struct listing_reader r = { .len = 0 };
+			struct seen s = { 0 };
+			uint8_t buf[128];
+			size_t n = put_record(buf, sizeof(buf), types[i], 0, "p", 1, targets[t]);
+			bool good = types[i] == 'l' || t == 0;
+
+			CHECK_EQ_INT(listing_feed(&r, buf, n, see, &s), good ? 0 : -EPROTO);
+			CHECK_EQ_INT(s.n, good);
+			if (good)
+				CHECK_STR(s.last.target, targets[t]);
+		}
+}
+
+/* A stream that goes on with something else behind its first record. */
+TEST(listing_first_leaves_the_rest)
+{
+	static struct listing_reader r;
+	struct listing_entry e = entry('f', "name");
+	const struct listing_entry *got;
+	uint8_t buf[256];
+	size_t n = (size_t)listing_encode(&e, buf, sizeof(buf));
+
+	memset(buf + n, 'b', 5);
+	for (size_t cut = 0; cut <= n; cut++) {
+		CHECK_EQ_INT(listing_first(&r, buf, cut, &got), cut);
+		CHECK((got != NULL) == (cut == n));
+		if (cut < n) {
+			CHECK_EQ_INT(listing_first(&r, buf + cut, n + 5 - cut, &got), n - cut);
+			CHECK(got != NULL);
+		}
+		CHECK_STR(got->path, "name");
+		CHECK_EQ_INT(listing_end(&r), 0);
+	}
+	buf[4] = 'x';
+	CHECK_EQ_INT(listing_first(&r, buf, n, &got), -EPROTO);
+	CHECK(got == NULL);
+}
+
+TEST(listing_etag_changes_with_the_file)
+{
+	struct listing_entry e = entry('f', "x"), other;
+	char first[LISTING_ETAG], tag[LISTING_ETAG];
+
+	listing_etag(&e, first);
+	CHECK_STR(first, "\"3-ffffffffffffffff-1-2\"");
+	for (int i = 0; i < 4; i++) {
+		other = e;
+		(*(uint64_t *[]){ &other.size, &other.mtime_ns, &other.ctime_ns,
+				  &other.inode }[i])--;
+		listing_etag(&other, tag);
+		CHECK(strcmp(first, tag) != 0);
+	}
+	e.inode = e.mtime_ns = e.ctime_ns = UINT64_MAX;
+	listing_etag(&e, tag);
+	CHECK_EQ_INT(strlen(tag), LISTING_ETAG - 1);
 }
 
 TEST(listing_knows_four_types)
@@ -220,7 +335,7 @@ TEST(listing_knows_four_types)
 		bool known = type != 0 && strchr("fdlo", type) != NULL;
 		struct seen s = { 0 };
 		uint8_t buf[128];
-		size_t n = put_record(buf, sizeof(buf), (char)type, "p", 1);
+		size_t n = put_record(buf, sizeof(buf), (char)type, 0, "p", 1, "");
 
 		CHECK_EQ_INT(listing_feed(&r, buf, n, see, &s), known ? 0 : -EPROTO);
 		CHECK_EQ_INT(s.n, known);
@@ -256,14 +371,14 @@ TEST(listing_refuses_lengths_out_of_bounds)
 
 TEST(listing_refuses_a_record_that_is_longer_or_shorter_than_its_fields)
 {
-	for (int wrong = -41; wrong <= 3; wrong++) {
+	for (int wrong = -46; wrong <= 3; wrong++) {
 		struct listing_reader r = { .len = 0 };
 		struct seen s = { 0 };
 		uint8_t buf[128] = { 0 };
-		size_t n = put_record(buf, sizeof(buf), 'f', "p", 1);
+		size_t n = put_record(buf, sizeof(buf), 'f', 0, "p", 1, "");
 		int rc;
 
-		buf[0] = (uint8_t)(42 + wrong);
+		buf[0] = (uint8_t)(47 + wrong);
 		rc = listing_feed(&r, buf, n + (wrong > 0 ? (size_t)wrong : 0), see, &s);
 		CHECK_EQ_INT(rc, wrong == 0 ? 0 : -EPROTO);
 		CHECK_EQ_INT(s.n, wrong == 0);

@@ -324,12 +324,16 @@ TEST(path_is_plain_looks_at_every_component)
 		(void)snprintf(abs, sizeof(abs), "/%s", cases[i].path);
 		if (path_is_plain(cases[i].path) != cases[i].plain)
 			test_fail(__FILE__, __LINE__, "'%s' misjudged", cases[i].path);
+		if (path_is_below(cases[i].path) !=
+		    (cases[i].plain || strpbrk(cases[i].path, "\n\x7f\x1b") != NULL))
+			test_fail(__FILE__, __LINE__, "'%s' misjudged", cases[i].path);
 		if (path_is_plain_abs(abs) != cases[i].plain)
 			test_fail(__FILE__, __LINE__, "'%s' misjudged", abs);
 		CHECK(cases[i].path[0] == '/' || !path_is_plain_abs(cases[i].path));
 	}
 }
 
+/* path_is_below() has nothing against them. */
 TEST(path_is_plain_refuses_control_characters_everywhere)
 {
 	for (int c = 1; c < 256; c++) {
@@ -340,6 +344,7 @@ TEST(path_is_plain_refuses_control_characters_everywhere)
 			continue;
 		CHECK_EQ_INT(path_is_plain(name), !control);
 		CHECK_EQ_INT(path_is_plain(end), !control);
+		CHECK(path_is_below(name) && path_is_below(end));
 	}
 }
 

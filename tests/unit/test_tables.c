@@ -15,6 +15,7 @@
 #include "base/str.h"
 #include "keeper/steps.h"
 #include "wire/chan.h"
+#include "wire/fileop.h"
 #include "wire/frame.h"
 #include "wire/job.h"
 #include "wire/ops.h"
@@ -178,6 +179,8 @@ TEST(table_plan_is_in_a_safe_order)
 		{ STEP_counters, STEP_creds },       /* needs capabilities */
 		{ STEP_root_read_only, STEP_creds }, /* so do these */
 		{ STEP_bounding, STEP_creds },
+		{ STEP_loopback, STEP_ports },      /* there is no address before */
+		{ STEP_ports, STEP_seccomp },       /* nobody of the box was there before */
 		{ STEP_landlock, STEP_seccomp },    /* the filter refuses what it takes */
 		{ STEP_descriptors, STEP_seccomp }, /* no descriptor of the host behind it */
 	};
@@ -234,6 +237,21 @@ TEST(table_frames_fits_what_is_sent)
 	CHECK_EQ_INT(frame_row(FRAME_LIMITS)->min, frame_row(FRAME_LIMITS)->max);
 }
 
+/* --- src/wire/fileops.tbl ----------------------------------------------------------------------------------- */
+
+TEST(table_fileops)
+{
+	for (unsigned int i = 0; i < FILEOP_MAX; i++) {
+		const struct fileop_row *row = fileop_row((enum fileop)i);
+
+		check_name(row->name, '-');
+		check_doc(row->name, row->doc);
+		CHECK(row->min <= row->max && row->max <= 5);
+		for (unsigned int k = 0; k < i; k++)
+			check_differ(row->name, fileop_row((enum fileop)k)->name);
+	}
+}
+
 /* --- src/wire/ops.tbl --------------------------------------------------------------------------------------- */
 
 TEST(table_ops)
@@ -275,12 +293,13 @@ TEST(table_ops)
 
 /* --- policy/root.tbl ---------------------------------------------------------------------------------------- */
 
-enum root_kind { SHOW, DIR_, LINK, FILE_, WRITE };
+enum root_kind { SHOW, DIR_, LINK, FILE_, WRITE, ALSO };
 #define KIND_SHOW  SHOW
 #define KIND_DIR   DIR_
 #define KIND_LINK  LINK
 #define KIND_FILE  FILE_
 #define KIND_WRITE WRITE
+#define KIND_ALSO  ALSO
 
 static const struct {
 	enum root_kind kind;
@@ -346,6 +365,12 @@ TEST(table_root_says_what_fits_the_kind)
 			CHECK(strcmp(what, "workspace") == 0 || strcmp(what, "scratch") == 0 ||
 			      strcmp(what, "shm") == 0);
 			break;
+		case ALSO: {
+			int of = root_find(what, strlen(what));
+
+			CHECK(of >= 0 && (size_t)of < i && root[of].kind == WRITE);
+			break;
+		}
 		}
 	}
 }

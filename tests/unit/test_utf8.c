@@ -88,3 +88,16 @@ TEST(utf8_tricky_is_what_a_terminal_obeys)
 			test_fail(__FILE__, __LINE__, "U+%04X is hidden", plain[i]);
 	CHECK(true);
 }
+
+TEST(utf8_texts)
+{
+	static const char *const good[] = { "", "a", "\xc3\xa9", "a\xf0\x9f\x98\x80z", "\n\x7f" };
+	static const char *const bad[] = { "\xff",         "a\x80",        "\xc3",
+					   "\xc0\xaf",     "\xed\xa0\x80", "\xf4\x90\x80\x80",
+					   "\xc3\xa9\xc3", "\xe2\x82z" };
+
+	for (size_t i = 0; i < ARRAY_LEN(good); i++)
+		CHECK(utf8_is_valid(good[i]));
+	for (size_t i = 0; i < ARRAY_LEN(bad); i++)
+		CHECK(!utf8_is_valid(bad[i]));
+}

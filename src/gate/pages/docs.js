@@ -106,9 +106,11 @@ function inputs(form, path, method, call) {
 	const id = (name) => `${call.operationId}-${name}`;
 	const params = (call.parameters ?? []).map((p) => [p, field(form, id(p.name), p.name, text_input(p.required))]);
 	const content = call.requestBody?.content ?? {}, json = content["application/json"], part = content["multipart/form-data"];
+	const raw = call.requestBody && !json && !part;
 	const body = json && field(form, id("body"), "Body (JSON)",
 		element("textarea", { class: "code", rows: "5", spellcheck: "false", autocomplete: "off" }));
-	const file = part && field(form, id("file"), "file", element("input", { type: "file", required: "" }));
+	const file = (part || raw) && field(form, id("file"), "file",
+		element("input", { type: "file", ...(call.requestBody.required ? { required: "" } : {}) }));
 	if (body)
 		body.value = JSON.stringify(json.example ?? {}, null, 2);
 	return () => {
@@ -128,7 +130,10 @@ function inputs(form, path, method, call) {
 		if (body) {
 			request.headers["Content-Type"] = "application/json";
 			request.body = body.value;
-		} else if (file) {
+		} else if (file?.files[0] && raw) {
+			request.headers["Content-Type"] = Object.keys(content)[0];
+			request.body = file.files[0];
+		} else if (file?.files[0]) {
 			request.body = new FormData();
 			request.body.append("file", file.files[0]);
 		}

@@ -16,6 +16,10 @@ PRINT = Work("python", "print(1)", b"1\n")
 HEAVY = Work("python", "import numpy, pandas; print(1)", b"1\n")
 TRUE = Work("shell", "true", b"")
 ASSIGN = Work("python", "x = 1", b"")
+# The last line is the call, which a server makes by itself.
+HANDLER = "def handler(event):\n    print(1)\n    return 1\nhandler({})"
+HANDLE = Work("python", HANDLER, b"1\n")
+HANDLE_HEAVY = Work("python", f"import numpy, pandas\n{HANDLER}", b"1\n")
 
 
 def flood_of(size):
@@ -105,12 +109,24 @@ CASES = [
     Case("server", "sustained-full", server_kinds.sustained, HEAVY, ("python3", "glovebox serve, full image"),
          "the same with `import numpy, pandas`, which is sent to the full image", needs=("numpy", "pandas"),
          options={"connections": 4}, promise="P6"),
+    Case("server", "handlers", server_kinds.sustained, HANDLE, ("python3", "glovebox serve, handlers, lean image"),
+         "calls of a handler by v2/execute_code, a fresh interpreter for each, over 4 connections, teardown included, per second",
+         options={"connections": 4}),
+    Case("server", "handlers-full", server_kinds.sustained, HANDLE_HEAVY, ("python3", "glovebox serve, handlers, full image"),
+         "the same with `import numpy, pandas`, which is sent to the full image", needs=("numpy", "pandas"),
+         options={"connections": 4}),
     Case("server", "files-tmpfs", server_kinds.transfer, None, ("cp", "glovebox serve, file limits raised"),
          "a file up and down, state directory in /dev/shm, GB/s",
          options={"on": "tmpfs", "bytes": 1024 * MIB, "quick_bytes": 32 * MIB}, promise="P8"),
     Case("server", "files-disk", server_kinds.transfer, None, ("cp", "glovebox serve, file limits raised"),
          "the same with the state directory on the file system of the build",
          options={"on": "disk", "bytes": 1024 * MIB, "quick_bytes": 32 * MIB}, promise="P8"),
+    Case("server", "box-files", server_kinds.transfer, None, ("cp", "glovebox serve, a box with room"),
+         "a file into a box and out of it, by …/files, GB/s; cp in /dev/shm",
+         options={"on": "tmpfs", "bytes": 1024 * MIB, "quick_bytes": 32 * MIB}, promise="P8"),
+    Case("server", "box-archive", server_kinds.trees, None, ("tar", "glovebox serve, a box with room"),
+         "10 000 small files into a box and out of it as one tar, by …/archive, files per second; tar in /dev/shm",
+         options={"on": "tmpfs", "bytes": 64 * MIB, "files": 10_000, "quick_files": 500}, promise="P8"),
     Case("server", "flood", server_kinds.flood, None, ("python3 | cat", "glovebox serve, output limit off"),
          "printed in 64 KiB writes, streamed as events, MB/s of payload",
          options={"work": flood_of, "character": "Z", "bytes": 1024 * MIB, "quick_bytes": 32 * MIB}, promise="P9"),

@@ -15,7 +15,7 @@ import subprocess
 import tarfile
 import typing
 
-from . import jupyter, kernels, launch, server, sessions
+from . import box_files, jupyter, kernels, launch, server, sessions
 
 PYTHON = "/usr/bin/python3"
 BASH = "/bin/bash"
@@ -298,6 +298,7 @@ LONG = {"timeout_ms": 60000}
 WIDE = ("--ci-memory", "1G")
 FLOODED = ("--ci-output-bytes", "1G", "--ci-cpu-seconds", "60")
 STORING = ("--file-max-bytes", "2G", "--store-bytes", "8G")
+ROOMY = ("--box-max-workspace", "4G", "--pool-size", "0", "--session-pool-size", "0")
 MANY = ("--max-boxes", "2048")
 SESSIONS = "--session-pool-size"
 
@@ -327,12 +328,16 @@ _ROWS = [
     server.ServerPeer("glovebox serve, cold", options=("--warm=false", *WIDE), fields=LONG),
     server.ServerPeer("glovebox serve, lean image", options=("--pool-size", "8", SESSIONS, "0")),
     server.ServerPeer("glovebox serve, full image", options=("--pool-size", "8", SESSIONS, "0")),
+    server.HandlerPeer("glovebox serve, handlers, lean image", options=("--pool-size", "8", SESSIONS, "0")),
+    server.HandlerPeer("glovebox serve, handlers, full image", options=("--pool-size", "8", SESSIONS, "0")),
     server.HealthPeer("GET /health by the same client", "nothing: what client, connection and gate cost"),
     server.ServerPeer("glovebox serve, output limit off", options=FLOODED, fields=LONG),
     server.ServerPeer("glovebox serve, file limits raised", options=STORING),
     server.ServerPeer("glovebox serve"),
     server.StartingPeer("glovebox serve, started anew"),
     server.CopyPeer(),
+    box_files.BoxPeer("glovebox serve, a box with room", options=ROOMY, fields={"limits": {"workspace_bytes": 4 << 30}}),
+    box_files.TarPeer(),
     server.AnswersPeer(),
     jupyter.JupyterPeer(),
     kernels.HostPeer("jupyter_server, legacy framing", kernels.LEGACY),

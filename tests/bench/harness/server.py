@@ -434,6 +434,7 @@ class ServerPeer:
     needs: tuple = ()
     program: str = "glovebox"
     version: tuple = ("--version",)
+    route = "/v1/execute"
 
     def path(self, ctx):
         return str(ctx.glovebox)
@@ -449,8 +450,11 @@ class ServerPeer:
     def open(self, ctx, work):
         return OpenedServer(self, ctx, work)
 
-    def execute(self, code, path="/v1/execute"):
-        return request("POST", path, {"code": code, **self.fields})
+    def body_of(self, code):
+        return {"code": code, **self.fields}
+
+    def execute(self, code, path=None):
+        return request("POST", path or self.route, self.body_of(code))
 
 
 class OneShots:
@@ -459,8 +463,8 @@ class OneShots:
     def __init__(self, peer, running, work):
         self.server, self.outcome, self.expect = running, peer.outcome, work.expect
         self.data = peer.execute(work.text)
-        fields = json.dumps({"code": work.text, **peer.fields}, ensure_ascii=False)
-        self.shown = f"POST /v1/execute {fields if len(fields) < 100 else '…'}"
+        fields = json.dumps(peer.body_of(work.text), ensure_ascii=False)
+        self.shown = f"POST {peer.route} {fields if len(fields) < 100 else '…'}"
         self.launcher = launch.Launcher()
         self.launcher.call(keep_connection, running.port)
 
@@ -473,6 +477,8 @@ class OneShots:
 
 class OpenedServer:
     """once() is one execution, where the work is a program."""
+
+    grows = ("gate", "store")  # which of its processes have a part in moving files
 
     def __init__(self, peer, ctx, work):
         self.peer, self.ctx, self.work = peer, ctx, work
@@ -517,6 +523,28 @@ class OpenedServer:
 
     def forget(self):
         self.ask("DELETE", f"/v1/files/{self.file}")
+
+
+class HandlerPeer(ServerPeer):
+    """Executions that are calls of a handler. The last line of the work is its call, which is the server's to make."""
+
+    route = "/workspace/se/v2/execute_code"
+
+    def body_of(self, code):
+        return {"handler_code": code.rpartition("\n")[0], "event": {}, **self.fields}
+
+    def open(self, ctx, work):
+        opened = super().open(ctx, work)
+        try:
+            with connect(opened.server.port) as connection:
+                status, _ = exchange(connection, opened.shots.data)
+            if status in (404, 405):
+                raise NotThere(f"POST {self.route} answers {status}")
+            opened.server.await_rest()
+        except BaseException:
+            opened.close()
+            raise
+        return opened
 
 
 class HealthPeer(ServerPeer):

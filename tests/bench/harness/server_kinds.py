@@ -8,7 +8,7 @@ import shutil
 import tempfile
 import time
 
-from . import launch, server
+from . import box_files, launch, server
 from .kinds import RATE_SLICE_S, Skipped, company, interleaved, row
 
 MIB, GIB = 1 << 20, 1 << 30
@@ -126,28 +126,43 @@ def write_source(path, size):
 
 
 def transfer(case, ctx):
-    """A file there and back. The round that does not count compares every byte."""
+    """A file there and back."""
     size = case.options["quick_bytes" if ctx.quick else "bytes"]
     figures = {"up": f"up, {size_text(size)}", "down": f"down, {size_text(size)}"}
     folder = place_of(case, ctx, size)
     try:
         write_source(folder / "source", size)
-        work = server.Transfer(folder, folder / "source", size)
-        with company(case, ctx, figures["up"], "GB/s", work) as (tallies, absent):
-            series = {t.peer.name: {"up": [], "down": [], "gate": [], "store": []} for t in tallies}
-            for counted, tally in interleaved(case, ctx, tallies, LARGE_RUNS_QUICK if ctx.quick else LARGE_RUNS):
-                one_transfer(tally, counted, size, series[tally.peer.name])
-            rows = []
-            for tally in tallies:
-                part = series[tally.peer.name]
-                rows += [row(tally, figures[way], "GB/s", part[way]) for way in ("up", "down")]
-                rows += [row(tally, GROWTH[role], "MB", part[role]) for role in GROWTH if part[role]]
-            return rows + absent
+        return there_and_back(case, ctx, server.Transfer(folder, folder / "source", size), size, figures, "GB/s")
     finally:
         shutil.rmtree(folder, ignore_errors=True)
 
 
-def one_transfer(tally, counted, size, part):
+def trees(case, ctx):
+    """Many small files there and back, as one archive."""
+    count = case.options["quick_files" if ctx.quick else "files"]
+    figures = {"up": f"unpack, {count} files", "down": f"pack, {count} files"}
+    folder = place_of(case, ctx, case.options["bytes"])
+    try:
+        return there_and_back(case, ctx, box_files.plant(folder, count), count * 1e9, figures, "1/s")
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+def there_and_back(case, ctx, work, amount, figures, unit):
+    """amount: of the unit, times a second in nanoseconds where it is per second. The round that does not count compares every byte."""
+    with company(case, ctx, figures["up"], unit, work) as (tallies, absent):
+        series = {t.peer.name: {"up": [], "down": [], "gate": [], "store": []} for t in tallies}
+        for counted, tally in interleaved(case, ctx, tallies, LARGE_RUNS_QUICK if ctx.quick else LARGE_RUNS):
+            one_transfer(tally, counted, amount, series[tally.peer.name])
+        rows = []
+        for tally in tallies:
+            part = series[tally.peer.name]
+            rows += [row(tally, figures[way], unit, part[way]) for way in ("up", "down")]
+            rows += [row(tally, GROWTH[role], "MB", part[role]) for role in GROWTH if part[role]]
+        return rows + absent
+
+
+def one_transfer(tally, counted, amount, part):
     opened = tally.opened
     try:
         up = opened.up()
@@ -157,11 +172,11 @@ def one_transfer(tally, counted, size, part):
         tally.bad(str(e))
         return
     if counted:
-        tally.good(size / up)
-        part["up"].append(size / up)
-        part["down"].append(size / down)
+        tally.good(amount / up)
+        part["up"].append(amount / up)
+        part["down"].append(amount / down)
         if isinstance(opened, server.OpenedServer):
-            for role in GROWTH:
+            for role in opened.grows:
                 part[role].append(opened.server.growth_mb(role))
 
 

@@ -11,9 +11,14 @@ at once teach the fuzzer little. Files with other names, such as inputs that onc
 import pathlib
 import re
 import struct
+import sys
 
 HERE = pathlib.Path(__file__).resolve().parent
 ROOT = HERE.parent.parent.parent
+sys.path.insert(0, str(ROOT / "tests"))
+sys.dont_write_bytecode = True
+
+import tars  # noqa: E402: found by the line above
 
 
 def write(target, name, data):
@@ -52,6 +57,7 @@ def limit_defaults():
 # --- messages ---------------------------------------------------------------------------------------------------
 
 FRAME = frame_types()
+FILE, CELL = 1, 2  # kinds of jobs
 
 
 def frame(name, payload=b"", flags=0, job=1, number=0):
@@ -69,8 +75,16 @@ def job_exit(how, code, flags=0, stage="", only=""):
     return struct.pack("<BIIQQQQQQ", how, code, flags, 1000, 600, 300, 9 << 20, 12, 0) + string(stage) + string(only)
 
 
-def record(kind, path, size=3):
-    rest = kind.encode() + struct.pack("<IQQQQ", 0o100644, size, 10**18, 10**18, 4711) + string(path)
+def record(kind, path, size=3, flags=0, target=""):
+    rest = kind.encode() + struct.pack("<BIQQQQ", flags, 0o100644, size, 10**18, 10**18, 4711) + string(path) + string(target)
+    return struct.pack("<I", len(rest)) + rest
+
+
+READY, CREATE, MODIFY, ATTRIB, DELETE, MOVE, OVERFLOW = range(7)
+
+
+def change(what, path="", to="", directory=0):
+    rest = struct.pack("<BB", what, directory) + string(path) + string(to)
     return struct.pack("<I", len(rest)) + rest
 
 
@@ -92,7 +106,7 @@ def box_limits(limits=None, count=None):
 
 
 def seeds_frame():
-    hello = frame("HELLO", struct.pack("<IIQ", 1, 1, 0), job=0)
+    hello = frame("HELLO", struct.pack("<IIQ", 2, 2, 0), job=0)
     run = frame("RUN", job_spec(["python3", "main.py"], ["PATH=/bin"]))
     to_box = {
         "hello": hello,
@@ -101,7 +115,7 @@ def seeds_frame():
         "signal": frame("SIGNAL", struct.pack("<II", 15, 0)) + frame("RESIZE", struct.pack("<HH", 24, 80)),
         "ack": frame("ACK", number=2) * 3,
         "limits": hello + frame("LIMITS", struct.pack("<4Q", 1024, 65536, 257, 0), job=0),
-        "cell": hello + frame("RUN", job_spec(["1"], kind=4, flags=2), job=2) + frame("INPUT", b"{}", job=2) +
+        "cell": hello + frame("RUN", job_spec(["1"], kind=CELL, flags=2), job=2) + frame("INPUT", b"{}", job=2) +
         frame("INPUT_END", job=2, number=2) + frame("TELL", b"a line", job=2, number=3) + frame("TELL", flags=1, job=2),
     }
     ended = frame("EXIT", job_exit(0, 0), number=4)
@@ -127,12 +141,16 @@ def seeds_job_spec():
     write("job_spec", "exec", job_spec(["python3", "-u", "main.py"], ["PATH=/usr/bin:/bin", "HOME=/home/box"], timeout_us=10**7))
     write("job_spec", "smallest", job_spec([""], cwd=""))
     write("job_spec", "terminal", job_spec(["/bin/bash", "-l"], ["TERM=xterm"], flags=1))
-    write("job_spec", "put", job_spec(["dir/file", "644"], kind=1, flags=2))
+    write("job_spec", "write", job_spec(["write", "dir/file", "644", "", ""], kind=FILE, flags=2))
+    write("job_spec", "attended", job_spec(["list", "", "0", "", "1000"], kind=FILE, flags=512))
+    write("job_spec", "bad-file", job_spec(["tree"], kind=FILE))
+    write("job_spec", "bad-file-terminal", job_spec(["tree", "."], kind=FILE, flags=1))
+    write("job_spec", "bad-attended", job_spec(["python3"], flags=512 | 8))
     write("job_spec", "kernel", job_spec(["/usr/bin/python3"], flags=8 | 16 | 64 | 128))
-    write("job_spec", "cell", job_spec(["1"], kind=4, flags=2 | 128, timeout_us=10**7))
-    write("job_spec", "bad-cell", job_spec(["1"], kind=4, flags=2 | 4))
+    write("job_spec", "cell", job_spec(["1"], kind=CELL, flags=2 | 128, timeout_us=10**7))
+    write("job_spec", "bad-cell", job_spec(["1"], kind=CELL, flags=2 | 4))
     write("job_spec", "bad-kernel", job_spec(["1"], flags=64))
-    write("job_spec", "list", job_spec(["."], kind=3, flags=4))
+    write("job_spec", "tree", job_spec(["tree", "."], kind=FILE))
     write("job_spec", "many", job_spec([""] * 40, [""] * 40))
     write("job_spec", "bad-kind", job_spec(["x"], kind=200))
     write("job_spec", "bad-flags", job_spec(["x"], flags=0x100))
@@ -158,29 +176,88 @@ def seeds_job_exit():
 
 
 def seeds_listing():
-    tree = record("d", "dir") + record("f", "dir/file.txt") + record("l", "dir/link") + record("o", "dir/pipe")
+    tree = (record("d", "dir") + record("f", "dir/file.txt") + record("l", "dir/link", target="/etc/passwd") + record("o", "dir/pipe"))
     deep = "/".join("abcdefghij"[i % 10] * 7 for i in range(40))
     seeds = {
         "tree": tree,
         "one": record("f", "x"),
+        "new": record("f", "x", flags=1),
+        "top": record("d", "."),
+        "then-bytes": record("f", "x", flags=1) + b"the bytes of the file",
+        "longest": record("l", "/".join(["p" * 255] * 16), target="t" * 4095),
         "deep": record("f", deep),
-        "names": record("f", "a b") + record("f", "...") + record("f", "caf\u00e9") + record("f", b"\xff\xfe"),
+        "names": record("f", "a b") + record("f", "...") + record("f", "caf\u00e9") + record("f", b"\xff\xfe") +
+        record("f", "a\x1b[2J"),
         "empty": b"",
         "cut": tree[:-3],
         "cut-in-length": tree + b"\x2a\0",
         "bad-path-up": record("f", "../../etc/passwd"),
         "bad-path-absolute": tree + record("f", "/etc/passwd"),
-        "bad-path-control": record("f", "a\x1b[2J"),
+        "bad-flags": record("f", "x", flags=2),
+        "bad-target": record("f", "x", target="y"),
+        "bad-target-long": record("l", "x", target="t" * 4096),
+        "bad-path-dot": record("f", "./x"),
         "bad-path-empty": record("f", ""),
         "bad-path-nul": record("f", b"a\0b"),
         "bad-type": record("c", "device"),
         "bad-length-zero": tree + struct.pack("<I", 0) + b"x",
         "bad-length-large": struct.pack("<I", 0xffffffff) + b"x" * 20,
-        "bad-left-over": struct.pack("<I", 43) + record("f", "x")[4:] + b"y",
+        "bad-left-over": struct.pack("<I", 48) + record("f", "x")[4:] + b"y",
     }
     for cut, (name, stream) in enumerate(seeds.items()):
         write("listing", name, bytes([cut * 37 & 0xff, 0]) + stream)
     write("listing", "stopped", bytes([5, 2]) + tree)
+
+
+def seeds_watch():
+    stream = change(READY) + change(CREATE, "dir", directory=1) + change(CREATE, "dir/a") + change(MODIFY, "dir/a") + change(ATTRIB, "dir/a")
+    moved = change(MOVE, "dir/a", "b") + change(DELETE, "dir", directory=1) + change(OVERFLOW)
+    seeds = {
+        "stream": stream + moved,
+        "one": change(READY),
+        "names": change(CREATE, "a\nb") + change(CREATE, b"\xff") + change(MOVE, "a b", "..."),
+        "longest": change(MOVE, "/".join(["p" * 255] * 16), "/".join(["q" * 255] * 16)),
+        "empty": b"",
+        "cut": stream[:-2],
+        "bad-what": change(7, "a"),
+        "bad-directory": change(CREATE, "a", directory=2),
+        "bad-path-up": stream + change(CREATE, "../a"),
+        "bad-path-absolute": change(DELETE, "/etc/passwd"),
+        "bad-path-empty": change(CREATE),
+        "bad-path-of-ready": change(READY, "a"),
+        "bad-to": change(CREATE, "a", "b"),
+        "bad-to-missing": change(MOVE, "a"),
+        "bad-length-zero": stream + struct.pack("<I", 0) + b"x",
+        "bad-length-large": struct.pack("<I", 0xffffffff) + b"x" * 20,
+        "bad-left-over": struct.pack("<I", 12) + change(CREATE, "a")[4:] + b"y",
+    }
+    for cut, (name, data) in enumerate(seeds.items()):
+        write("watch", name, bytes([cut * 37 & 0xff, 0]) + data)
+    write("watch", "stopped", bytes([5, 2]) + stream)
+
+
+def seeds_fileop():
+    def read(size, start="0", count="", if_range="", if_none_match=""):
+        return bytes([size]) + "\n".join((start, count, if_range, if_none_match)).encode()
+
+    tag = '"1-64-0-0"'  # of 100 bytes
+    write("fileop", "whole", read(100))
+    write("fileop", "empty", read(0))
+    write("fileop", "range", read(100, "10", "20"))
+    write("fileop", "range-of-empty", read(0, "0", "1"))
+    write("fileop", "last", read(100, "-30"))
+    write("fileop", "last-of-many", read(100, "-300"))
+    write("fileop", "behind", read(100, "100"))
+    write("fileop", "huge", read(100, "1", "18446744073709551616"))
+    write("fileop", "same", read(100, "10", "20", tag))
+    write("fileop", "another", read(100, "10", "20", '"x"'))
+    write("fileop", "unchanged", read(100, if_none_match=tag))
+    write("fileop", "unchanged-weak", read(100, if_none_match='"a,b", W/' + tag))
+    write("fileop", "any", read(100, if_none_match=" *"))
+    write("fileop", "changed", read(100, if_none_match='"x", W/"y"'))
+    write("fileop", "bad-tags", read(100, if_none_match='x, ' + tag))
+    write("fileop", "bad-number", read(100, "--1"))
+    write("fileop", "bad-huge", read(100, "1", "81446744073709551616J"))
 
 
 def seeds_ops():
@@ -258,5 +335,41 @@ def seeds_json():
     write("json", "bad-utf8", b"\xc0\x80 \xed\xa0\x80 \xf4\x90\x80\x80 \xe2\x82 \xf0\x9f\x98 \xff")
 
 
-for make in (seeds_frame, seeds_job_spec, seeds_job_exit, seeds_listing, seeds_ops, seeds_rlimits, seeds_chan, seeds_str, seeds_json):
+def seeds_tar_guard():
+    """The first byte says how to cut; an odd one has the checksums put right."""
+    a, directory, hard = tars.file("a", "abc"), tars.head("d/", "5"), tars.head("h", "1", link="a")
+    soft = tars.head("l", "2", link="a")
+    inputs = {
+        "posix": directory + tars.file("d/f", "hello") + soft + hard,
+        "gnu": tars.long_name("n" * 150) + tars.long_name("t" * 150, "K") + tars.head("x", "2", magic=tars.GNU) + a,
+        "v7": tars.head("d/", b"\0", magic=tars.V7) + tars.file("d/f", "hello", magic=tars.V7),
+        "pax": tars.pax(path="p" * 120, mtime="1.5") + tars.file("x", "abc") + tars.pax(size="3") + tars.head("y") + tars.pad("abc"),
+        "global": tars.pax(comment="c", kind=b"g") + a,
+        "label": tars.head("label", "V", magic=tars.GNU) + a,
+        "base-256": tars.head("b", size=tars.base256(3)) + tars.pad("abc"),
+        "sparse-old": tars.old_sparse("s", [(i * 1024, 1) for i in range(30)], b"x" * 30, 1 << 20),
+        "sparse-0.0": tars.pax_sparse("s", [(0, 1), (600, 2)], b"abc", 1024, "0.0"),
+        "sparse-0.1": tars.pax_sparse("s", [(0, 1), (600, 2)], b"abc", 1024, "0.1"),
+        "sparse-1.0": tars.pax_sparse("s", [(0, 1), (600, 2)], b"abc", 1024, "1.0"),
+        "nothing": b"",
+        "bad-device": tars.head("c", "3"),
+        "bad-volume": tars.head("m", "M", 3, magic=tars.GNU) + tars.pad("abc"),
+        "bad-negative": tars.head("n", size=b"\xff" * 12),
+        "bad-hard-link": tars.head("h", "1", 3, link="a") + tars.pad("abc"),
+        "bad-directory": tars.head("d", "5", 3) + tars.pad("abc"),
+        "bad-global": tars.pax(path="g", kind=b"g") + a,
+        "bad-pax": tars.extra("x", "9 path=a") + a,
+        "bad-two": tars.pax(path="a") + tars.long_name("b") + a,
+        "bad-map": tars.head("s", "0", magic=tars.GNU, fields={386: tars.octal(0, 12)}) + a,
+        "bad-sum": tars.head("s", checksum=b"0000000\0"),
+    }
+    for name, data in inputs.items():
+        write("tar_guard", name, b"\1" + data + tars.END)
+    write("tar_guard", "bad-cut", b"\0" + a)
+    write("tar_guard", "bad-behind", b"\0" + tars.END + a)
+    write("tar_guard", "tail", b"\0" + a + b"\0" * 10240)
+
+
+for make in (seeds_frame, seeds_job_spec, seeds_job_exit, seeds_listing, seeds_watch, seeds_fileop, seeds_ops, seeds_rlimits, seeds_chan, seeds_str, seeds_json,
+             seeds_tar_guard):
     make()

@@ -66,6 +66,10 @@ write("http1", {
     "target-slash-last": b"/a/b/",
     "target-bad-dots": b"/a/%2e%2e/b",
     "target-bad-twice": b"/?a=1&%61=2",
+    "target-rest": b"/v1/boxes/b/files/a//b/../%ff%2f%0a?root=/",
+    "range": b"bytes=10-18446744073709551615",
+    "range-of-the-end": b"bytes=-500",
+    "range-bad-several": b"bytes=0-1,5-6",
 }, lambda number: b"\2" + cut(number))
 
 # --- multipart ----------------------------------------------------------------------------------------------------

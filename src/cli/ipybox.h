@@ -1,0 +1,36 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * `glovebox ipybox`: a box on two ports, for programs that are written for ipybox.
+ *
+ * ipybox_opts.c takes the command lines; ipybox_box.c makes, keeps and ends the box; ipybox.c has the verb and what else it
+ * can do.
+ */
+#pragma once
+
+#include "base/limits.h"
+#include "cli/client_opts.h"
+#include "cli/server_near.h"
+
+enum { IPYBOX_ENV_MAX = 256, IPYBOX_BINDS_MAX = 16 };
+
+struct ipybox_opts {
+	struct client_opts o; /* the first member, see there */
+	uint64_t executor_port, resource_port;
+	struct limits limits;
+	bool limit_set[LIMIT_ID_MAX];
+	const char *env[IPYBOX_ENV_MAX]; /* NAME=VALUE */
+	unsigned int nenv;
+	const char *binds[IPYBOX_BINDS_MAX]; /* as written */
+	unsigned int nbinds;
+};
+
+/* Of boxes that were made here, in their metadata. */
+#define IPYBOX_MARK "made_by", "ipybox"
+
+/* Command lines: 0, 1 where help was printed, or -1. */
+int ipybox_serve_opts(struct ipybox_opts *q, int argc, char **argv, struct err *e);
+int ipybox_build_opts(int argc, char **argv, struct err *e);
+int ipybox_cleanup_opts(struct client_opts *o, int argc, char **argv, struct err *e);
+
+/* A box until a signal comes, or until it is gone. 0 or -1. */
+int ipybox_serve(const struct ipybox_opts *q, struct err *e);

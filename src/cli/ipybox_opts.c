@@ -1,0 +1,186 @@
+// SPDX-License-Identifier: Apache-2.0
+/* The command lines of `glovebox ipybox`. Limits come from policy/limits.tbl. */
+#include "cli/ipybox.h"
+
+#include "base/own.h"
+#include "base/str.h"
+
+#include <stdio.h>
+#include <string.h>
+
+/* --- a box on ports --------------------------------------------------------------------------------- */
+
+static int take_port(const char *option, const char *v, uint64_t *ret, struct err *e)
+{
+	if (str_to_u64(v, UINT16_MAX, ret) < 0)
+		return err_set(e, ERR_USAGE, 0, "--%s '%s' is no port (0: a free one)", option, v);
+	return 0;
+}
+
+static int take_executor(void *ctx, const char *v, struct err *e)
+{
+	return take_port("executor-port", v, &((struct ipybox_opts *)ctx)->executor_port, e);
+}
+
+static int take_resource(void *ctx, const char *v, struct err *e)
+{
+	return take_port("resource-port", v, &((struct ipybox_opts *)ctx)->resource_port, e);
+}
+
+static int take_env(void *ctx, const char *v, struct err *e)
+{
+	struct ipybox_opts *q = ctx;
+
+	if (strcspn(v, "=") == 0 || strchr(v, '=') == NULL)
+		return err_set(e, ERR_USAGE, 0, "--env '%s' is not NAME=VALUE", v);
+	if (q->nenv == IPYBOX_ENV_MAX)
+		return err_set(e, ERR_USAGE, 0, "more than %d environment variables",
+			       IPYBOX_ENV_MAX);
+	q->env[q->nenv++] = v;
+	return 0;
+}
+
+static int take_bind(void *ctx, const char *v, struct err *e)
+{
+	struct ipybox_opts *q = ctx;
+	const char *colon = strchr(v, ':');
+
+	if (colon == NULL || colon == v || colon[1] == '\0')
+		return err_set(e, ERR_USAGE, 0, "--bind '%s' is not DIR:PATH", v);
+	if (q->nbinds == IPYBOX_BINDS_MAX)
+		return err_set(e, ERR_USAGE, 0, "more than %d binds", IPYBOX_BINDS_MAX);
+	q->binds[q->nbinds++] = v;
+	return 0;
+}
+
+/* As in run_opts.c: the row of an option has no other way to know its limit. */
+#define LIMIT(id, key, option, unit, def, min, max, doc)                      \
+	static int take_limit_##id(void *ctx, const char *v, struct err *e)   \
+	{                                                                     \
+		struct ipybox_opts *q = ctx;                                  \
+                                                                              \
+		q->limit_set[LIMIT_##id] = true;                              \
+		return opt_limit(LIMIT_##id, v, &q->limits.v[LIMIT_##id], e); \
+	}
+#include "policy/limits.tbl"
+#undef LIMIT
+
+static const struct opt serve_rows[] = {
+	{ "executor-port", 0, OPT_ARG, "PORT", "of its kernels, on 127.0.0.1; 0: a free one [8888]",
+	  take_executor, NULL },
+	{ "resource-port", 0, OPT_ARG, "PORT",
+	  "of its files and modules, on 127.0.0.1; 0: a free one [8900]", take_resource, NULL },
+	{ "env", 'e', OPT_ARG, "NAME=VALUE", "environment variable of the box", take_env, NULL },
+	{ "bind", 'b', OPT_ARG, "DIR:PATH[:ro]",
+	  "show a directory, made if it is missing, below /app; of another server's: "
+	  "ROOT[//PATH]:PATH[:ro]",
+	  take_bind, NULL },
+#define LIMIT(id, key, option, unit, def, min, max, doc) \
+	{ option, 0, OPT_ARG, "N", doc, take_limit_##id, NULL },
+#include "policy/limits.tbl"
+#undef LIMIT
+	CLIENT_JSON_ROW("one JSON object when it can be used: box, executor_port, resource_port"),
+	CLIENT_ROWS,
+};
+
+static void serve_help(void)
+{
+	(void)printf("usage: glovebox ipybox [options]\n"
+		     "       glovebox ipybox build [options]\n"
+		     "       glovebox ipybox cleanup [options]\n\n"
+		     "A box on two ports of this machine, until Ctrl-C: what ExecutionClient and "
+		     "ResourceClient of\n"
+		     "ipybox expect. Where no server runs, one is started for it. 'build' and "
+		     "'cleanup' are those\n"
+		     "of ipybox; each has a --help.\n\n");
+	opts_help(serve_rows, ARRAY_LEN(serve_rows), stdout);
+	(void)printf(
+		"\nexit status: 0; 125 when Glovebox itself failed, was called wrongly, or the "
+		"box has gone.\n");
+}
+
+static int no_words(char **argv, int at, int argc, struct err *e)
+{
+	if (at >= argc)
+		return 0;
+	(void)err_set(e, ERR_USAGE, 0, "'%s' is no option", argv[at]);
+	return err_hint(e, "--help lists them");
+}
+
+int ipybox_serve_opts(struct ipybox_opts *q, int argc, char **argv, struct err *e)
+{
+	int at;
+
+	q->executor_port = 8888;
+	q->resource_port = 8900;
+	limits_init(&q->limits);
+	at = opts_parse(serve_rows, ARRAY_LEN(serve_rows), argc, argv, q, e);
+	if (at < 0)
+		return -1;
+	if (q->o.help) {
+		serve_help();
+		return 1;
+	}
+	return no_words(argv, at, argc, e);
+}
+
+/* --- build ---------------------------------------------------------------------------------------- */
+
+static int take_nothing(void *ctx, const char *v, struct err *e)
+{
+	(void)ctx, (void)v, (void)e;
+	return 0;
+}
+
+static const struct opt build_rows[] = {
+	{ "tag", 't', OPT_ARG, "NAME", "of the environment", take_nothing, NULL },
+	{ "dependencies", 'd', OPT_ARG, "FILE", "packages that it has", take_nothing, NULL },
+	{ "root", 'r', OPT_NO_ARG, NULL, "code in it is root", take_nothing, NULL },
+	{ "help", 'h', OPT_NO_ARG, NULL, "this text", client_take_help, NULL },
+};
+
+int ipybox_build_opts(int argc, char **argv, struct err *e)
+{
+	struct client_opts o = { 0 };
+	int at = opts_parse(build_rows, ARRAY_LEN(build_rows), argc, argv, &o, e);
+
+	if (at < 0)
+		return -1;
+	if (o.help) {
+		(void)printf(
+			"usage: glovebox ipybox build [options]\n\n"
+			"Environments of your own come with a later version: today a box sees the "
+			"programs and\npackages of this machine, and nothing is built.\n\n");
+		opts_help(build_rows, ARRAY_LEN(build_rows), stdout);
+		(void)printf("\nexit status: 2\n");
+		return 1;
+	}
+	return no_words(argv, at, argc, e);
+}
+
+/* --- cleanup -------------------------------------------------------------------------------------- */
+
+static const struct opt cleanup_rows[] = {
+	{ "ancestor", 'a', OPT_ARG, "IMAGE",
+	  "taken as ipybox takes it; boxes have no images, so it means all of them", take_nothing,
+	  NULL },
+	CLIENT_ROWS,
+};
+
+int ipybox_cleanup_opts(struct client_opts *o, int argc, char **argv, struct err *e)
+{
+	int at = opts_parse(cleanup_rows, ARRAY_LEN(cleanup_rows), argc, argv, o, e);
+
+	if (at < 0)
+		return -1;
+	if (o->help) {
+		(void)printf("usage: glovebox ipybox cleanup [options]\n\n"
+			     "Ends the boxes that 'glovebox ipybox' made on a server and could not "
+			     "end itself.\n\n");
+		opts_help(cleanup_rows, ARRAY_LEN(cleanup_rows), stdout);
+		(void)printf("\nexit status: 0; 1 if a box could not be ended; 125 when Glovebox "
+			     "itself failed or was called\nwrongly.\n");
+		return 1;
+	}
+	return no_words(argv, at, argc, e);
+}

@@ -1,0 +1,249 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "gate/ports.h"
+
+#include "base/own.h"
+#include "wire/msg.h"
+
+#include <stdio.h>
+
+/* Of a listener that code in a box can reach: what it takes is taken from others. */
+enum { INSIDE_CONNS = 8, INSIDE_PAUSE_US = 5 * 1000 };
+
+struct port {
+	struct listener l;
+	struct abox *a; /* NULL: it has ended */
+	enum box_port which;
+	bool asked;
+	struct deferred deferred;
+};
+
+/* clang-format off */
+static const struct {
+	const char *name; /* of those on this machine: the member of a request, and of an answer */
+	unsigned int place;
+	bool inside;
+} kinds[] = {
+	[PORT_EXECUTOR] = { "executor", ROUTE_EXECUTOR, false },
+	[PORT_RESOURCE] = { "resource", ROUTE_RESOURCE, false },
+	[PORT_INSIDE_EXECUTOR] = { NULL, ROUTE_EXECUTOR, true },
+	[PORT_INSIDE_RESOURCE] = { NULL, ROUTE_RESOURCE, true },
+};
+/* clang-format on */
+_Static_assert(ARRAY_LEN(kinds) == BOX_PORTS_MAX, "a row for every port");
+
+/* --- birth -------------------------------------------------------------------------------------- */
+
+static void port_free(void *arg)
+{
+	free(arg);
+}
+
+/* Its last connection has ended, and nobody accepts. */
+static void on_over(struct listener *l)
+{
+	struct port *p = (struct port *)l; /* its first member */
+
+	loop_defer(&l->g->loop, &p->deferred, port_free, p);
+}
+
+static struct port *port_new(struct abox *a, enum box_port which)
+{
+	struct port *p = calloc(1, sizeof(*p));
+
+	if (p == NULL)
+		return NULL;
+	p->a = a;
+	p->which = which;
+	p->l = (struct listener){ .g = a->g,
+				  .fd = -1,
+				  .local = true,
+				  .inside = kinds[which].inside,
+				  .place = kinds[which].place,
+				  .box = a,
+				  .over = on_over };
+	if (p->l.inside) {
+		p->l.most = INSIDE_CONNS;
+		p->l.pause_us = INSIDE_PAUSE_US;
+	}
+	return p;
+}
+
+/* --- asking ------------------------------------------------------------------------------------- */
+
+static bool all_answered(const struct abox *a)
+{
+	for (unsigned int i = 0; i < BOX_PORTS_MAX; i++)
+		if (a->ports[i] != NULL && a->ports[i]->asked)
+			return false;
+	return true;
+}
+
+/* The keeper does not open it: because somebody else has it, because it may not, or because this machine cannot. */
+static void refused(struct port *p, const struct err *e)
+{
+	struct abox *a = p->a;
+	char field[32];
+
+	(void)snprintf(field, sizeof(field), "ports%s%s", kinds[p->which].name != NULL ? "." : "",
+		       kinds[p->which].name != NULL ? kinds[p->which].name : "");
+	if (e->sys == EADDRINUSE)
+		making_failed(a, OWN_PORT_TAKEN, field, "port %u of 127.0.0.1 is taken",
+			      a->port[p->which]);
+	else if (e->kind == ERR_USAGE)
+		making_failed(a, OWN_INVALID_FIELD, field, "'%s' is refused: %s", field, e->text);
+	else
+		making_failed(a, OWN_UNSCHEDULABLE, NULL, "the box has no port: %s", e->text);
+}
+
+/* What the keeper has answered. -1: *ret says why there is no listener. */
+static int take(struct port *p, struct chan_msg *m, const struct err *e, struct err *ret)
+{
+	struct msg_in in;
+	uint16_t number;
+
+	if (m == NULL) {
+		*ret = *e;
+		return -1;
+	}
+	msg_in_init(&in, m->body, m->len);
+	number = msg_get_u16(&in);
+	if (m->nfds != 1 || msg_end(&in) < 0) {
+		chan_msg_close(m);
+		return err_set(ret, ERR_PROTO, 0, "the keeper opened nothing");
+	}
+	p->l.fd = m->fds[0];
+	if (p->which < PORT_INSIDE_EXECUTOR)
+		p->a->port[p->which] = number;
+	return 0;
+}
+
+static void on_opened(void *arg, struct chan_msg *m, const struct err *e)
+{
+	struct port *p = arg;
+	struct abox *a = p->a;
+	struct err why;
+
+	p->asked = false;
+	if (take(p, m, e, &why) < 0) {
+		if (a->making != NULL) {
+			refused(p, &why);
+			return;
+		}
+		gate_log_err(a->g, "port_failed", &why); /* it was taken over, and lives without */
+	}
+	if (!all_answered(a))
+		return;
+	if (a->making != NULL)
+		making_listens(a);
+	else
+		ports_accept(a);
+}
+
+static int ask(struct port *p)
+{
+	struct abox *a = p->a;
+	struct msg_out m;
+	uint8_t body[11];
+
+	msg_out_init(&m, body, sizeof(body));
+	msg_put_u64(&m, a->box->id);
+	msg_put_u8(&m, (uint8_t)p->which);
+	msg_put_u16(&m, p->which < PORT_INSIDE_EXECUTOR ? a->port[p->which] : 0);
+	p->asked = keeper_ask(&a->g->keeper, OP_BOX_PORT, body, m.len, on_opened, p) == 0;
+	return p->asked ? 0 : -ENOMEM;
+}
+
+static int open_all(struct abox *a)
+{
+	for (unsigned int i = 0; i < BOX_PORTS_MAX; i++) {
+		a->ports[i] = port_new(a, (enum box_port)i);
+		if (a->ports[i] == NULL || ask(a->ports[i]) < 0)
+			return -ENOMEM;
+	}
+	return 0;
+}
+
+void ports_open(struct abox *a)
+{
+	if (open_all(a) < 0)
+		making_failed(a, OWN_NO_MEMORY, NULL, "out of memory");
+}
+
+void ports_adopt(struct abox *a)
+{
+	struct err e;
+
+	if (!a->listens || open_all(a) == 0)
+		return;
+	(void)err_set(&e, ERR_SYS, ENOMEM, "open the ports of a box");
+	gate_log_err(a->g, "port_failed", &e);
+}
+
+/* --- life and end --------------------------------------------------------------------------------- */
+
+void ports_accept(struct abox *a)
+{
+	for (unsigned int i = 0; i < BOX_PORTS_MAX; i++) {
+		struct port *p = a->ports[i];
+		struct err e;
+		int r = p != NULL && p->l.fd >= 0 ? listener_add(a->g, &p->l) : 0;
+
+		if (r < 0) {
+			(void)err_set(&e, ERR_SYS, -r, "watch a port of a box");
+			gate_log_err(a->g, "port_failed", &e);
+		}
+	}
+}
+
+void ports_end(struct abox *a)
+{
+	for (unsigned int i = 0; i < BOX_PORTS_MAX; i++) {
+		struct port *p = a->ports[i];
+
+		if (p == NULL)
+			continue;
+		a->ports[i] = NULL;
+		keeper_forget(&a->g->keeper, p);
+		p->a = NULL;
+		p->l.box = NULL;
+		listener_end(&p->l);
+	}
+}
+
+void ports_put(const struct abox *a, struct json *j)
+{
+	if (!a->listens) {
+		json_null(j, "ports");
+		return;
+	}
+	json_open(j, "ports", '{');
+	for (unsigned int i = 0; i < PORTS_OUTSIDE; i++)
+		json_u64(j, kinds[i].name, a->port[i]);
+	json_close(j, '}');
+}
+
+/* --- requests ------------------------------------------------------------------------------------- */
+
+int req_box(struct req *r, struct abox **ret)
+{
+	const struct listener *l = r->conn != NULL ? r->conn->listener : NULL;
+
+	*ret = NULL;
+	if ((r->route->flags & ROUTE_IN_BOX) != 0) {
+		*ret = abox_find(r, true);
+		return *ret != NULL ? 0 : -1;
+	}
+	if (l == NULL || (l->place & ROUTE_MAIN) != 0)
+		return 0;
+	if (l->box != NULL && l->box->state == ABOX_READY && l->box->tenant == r->tenant) {
+		*ret = l->box;
+		return 0;
+	}
+	req_refuse(r, 404, "not_found", NULL, "Not Found"); /* to others it does not exist */
+	return -1;
+}
+
+struct http_slice req_param(const struct req *r)
+{
+	return r->param[(r->route->flags & ROUTE_IN_BOX) != 0 ? 1 : 0];
+}
