@@ -238,6 +238,11 @@ except OSError as e:
     assert r["stdout"].split() == ["EMFILE", "39"]
 
 
+def test_the_fewest_open_files(box_json):
+    """What a box and its init have of their own leaves enough to put a program in and to start it."""
+    assert box_json("print(1)", "--open-files", "16")["stdout"] == "1\n"
+
+
 def test_limits_cannot_be_raised(box_json):
     r = box_json("""
 import resource
