@@ -6,6 +6,10 @@
  * (unnumbered: HELLO, INPUT_ACK, REFUSED) and the rings of the jobs. A ring's bytes are sent from
  * one frame boundary to another before another source has its turn, so that frames never mix. A
  * gate that breaks the protocol loses its connection; the box goes on and waits for the next.
+ *
+ * A gate may die between two words to its clients and its box. What it had sent counts all the
+ * same, for a client may have been told of it: a stream is read to its end before it is closed,
+ * also when nothing can be sent on it any more, and also when the next gate is there already.
  */
 #include "box/init.h"
 
@@ -20,12 +24,13 @@ enum {
 	TURN_BYTES =
 		128 * 1024, /* of one job; then another has its turn, or this one may be paused */
 	FLUSH_MAX = 4,      /* sends in a row; then the gate is heard: it may want a pause */
+	LAST_READS = 64,    /* of a gate that was replaced: more than a socket holds */
 };
 
 static void reply_put(struct init *in, uint16_t type, uint64_t id, uint64_t number, const void *p,
 		      size_t n)
 {
-	if (in->gate_fd < 0)
+	if (in->gate_fd < 0 || in->gate_deaf)
 		return;
 	if (in->reply_at > 0) {
 		in->reply_len -= in->reply_at;
@@ -71,33 +76,11 @@ void conn_close(struct init *in)
 		return;
 	watch_del(in, in->gate_fd);
 	fd_close(&in->gate_fd);
-	in->gate_hello = false;
+	in->gate_hello = in->gate_deaf = false;
 	in->in_len = 0;
 	in->reply_len = in->reply_at = 0;
 	in->sending = -1;
 	jobs_forsake(in);
-}
-
-void conn_open(struct init *in, int fd)
-{
-	uint8_t body[16];
-	struct msg_out m;
-
-	conn_close(in);
-	in->gate_fd = fd;
-	in->gate_watches_write = false;
-	(void)watch_add(in, fd, WATCH_GATE, 0, EPOLLIN);
-	for (unsigned int i = 0; i < JOBS_MAX; i++)
-		if (in->jobs[i].state != JOB_FREE) {
-			ring_rewind(&in->jobs[i].ring);
-			in->jobs[i].paused = false;
-		}
-	msg_out_init(&m, body, sizeof(body));
-	msg_put_u32(&m, BOX_PROTO_VERSION);
-	msg_put_u32(&m, BOX_PROTO_OLDEST);
-	msg_put_u64(&m, 0);
-	reply_put(in, FRAME_HELLO, 0, 0, body, m.len);
-	conn_flush(in);
 }
 
 static int handle_hello(struct init *in, const struct frame *f)
@@ -184,19 +167,37 @@ static void handle_all(struct init *in)
 	(void)memmove(in->in, in->in + at, in->in_len);
 }
 
-static void receive(struct init *in)
+/* false: there is nothing, for now or any more */
+static bool receive(struct init *in)
 {
 	ssize_t n =
 		recv(in->gate_fd, in->in + in->in_len, sizeof(in->in) - in->in_len, MSG_DONTWAIT);
 
-	if (n == 0 || (n < 0 && errno != EAGAIN && errno != EINTR)) {
+	if (n == 0 || (n < 0 && errno != EAGAIN && errno != EINTR))
 		conn_close(in);
+	if (n <= 0)
+		return false;
+	in->in_len += (size_t)n;
+	handle_all(in);
+	return true;
+}
+
+static void fall_silent(struct init *in)
+{
+	in->gate_deaf = true;
+	in->sending = -1;
+	in->reply_len = in->reply_at = 0;
+}
+
+/* What a gate had sent before another one came. */
+static void hear_the_last(struct init *in)
+{
+	if (in->gate_fd < 0)
 		return;
-	}
-	if (n > 0) {
-		in->in_len += (size_t)n;
-		handle_all(in);
-	}
+	fall_silent(in);
+	for (int n = 0; n < LAST_READS && in->gate_fd >= 0; n++)
+		if (!receive(in))
+			break;
 }
 
 /* The next job with something to send, after the one that was served last. */
@@ -263,15 +264,13 @@ void conn_flush(struct init *in)
 	int r = 1;
 	bool blocked;
 
-	for (int n = 0; n < FLUSH_MAX && in->gate_fd >= 0 && r > 0; n++)
+	for (int n = 0; n < FLUSH_MAX && in->gate_fd >= 0 && !in->gate_deaf && r > 0; n++)
 		r = send_some(in);
 	if (in->gate_fd < 0)
 		return;
-	blocked = r == -EAGAIN || r > 0;
-	if (r < 0 && !blocked && r != -EINTR) {
-		conn_close(in);
-		return;
-	}
+	if (r < 0 && r != -EAGAIN && r != -EINTR)
+		fall_silent(in); /* and receive() finds its end */
+	blocked = !in->gate_deaf && (r == -EAGAIN || r > 0);
 	if (blocked != in->gate_watches_write) {
 		watch_del(in, in->gate_fd);
 		(void)watch_add(in, in->gate_fd, WATCH_GATE, 0,
@@ -283,5 +282,28 @@ void conn_flush(struct init *in)
 void conn_event(struct init *in, uint32_t events)
 {
 	if ((events & (EPOLLIN | EPOLLHUP | EPOLLERR)) != 0 && in->gate_fd >= 0)
-		receive(in);
+		(void)receive(in);
+}
+
+void conn_open(struct init *in, int fd)
+{
+	uint8_t body[16];
+	struct msg_out m;
+
+	hear_the_last(in);
+	conn_close(in);
+	in->gate_fd = fd;
+	in->gate_watches_write = false;
+	(void)watch_add(in, fd, WATCH_GATE, 0, EPOLLIN);
+	for (unsigned int i = 0; i < JOBS_MAX; i++)
+		if (in->jobs[i].state != JOB_FREE) {
+			ring_rewind(&in->jobs[i].ring);
+			in->jobs[i].paused = false;
+		}
+	msg_out_init(&m, body, sizeof(body));
+	msg_put_u32(&m, BOX_PROTO_VERSION);
+	msg_put_u32(&m, BOX_PROTO_OLDEST);
+	msg_put_u64(&m, 0);
+	reply_put(in, FRAME_HELLO, 0, 0, body, m.len);
+	conn_flush(in);
 }

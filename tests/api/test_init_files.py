@@ -1064,8 +1064,17 @@ def processes(box):
 
 
 def until_gone(box):
+    """Those that go hold their places until they have gone: so long, there may be none for who looks."""
     end = time.monotonic() + 30
-    while processes(box):
+
+    def some():
+        try:
+            return processes(box)
+        except Failed as refusal:
+            assert refusal.args[0] == errno.EAGAIN
+            return True
+
+    while some():
         assert time.monotonic() < end, sh(box, "cat /proc/[0-9]*/status | grep -E '^(Name|Pid|State)'")
 
 

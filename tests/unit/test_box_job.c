@@ -7,12 +7,14 @@
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/epoll.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "wire/frame.h"
 #include "wire/rlimits.h"
 
 #include "test_help.h"
@@ -376,6 +378,59 @@ TEST(box_job_that_is_attended_goes_with_its_gate)
 	(void)close(second[1]);
 	(void)close(out[1]);
 	free(in);
+}
+
+/* A client may have been told of it. Both ways to lose it: an answer that cannot be sent, and the next gate. */
+static void hear_a_last_word(bool replaced)
+{
+	uint8_t frame[FRAME_HEADER + 8] = { 0 };
+	int first[2], second[2];
+	struct job *j;
+
+	in = calloc(1, sizeof(*in));
+	CHECK(in != NULL);
+	j = waiting_job(2, 0);
+	CHECK_EQ_INT(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, first), 0);
+	CHECK_EQ_INT(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, second), 0);
+	in->gate_fd = first[0];
+	in->sending = -1;
+	in->gate_hello = true;
+	frame_put_header(frame, FRAME_SIGNAL, 0, j->id, 0, 8);
+	frame[FRAME_HEADER] = SIGKILL;
+	frame[FRAME_HEADER + 4] = 1; /* its leader */
+	CHECK_EQ_INT(write(first[1], frame, sizeof(frame)), sizeof(frame));
+	if (!replaced)
+		CHECK_EQ_INT(close(first[1]), 0);
+	conn_input_ack(in, j);
+	if (replaced) {
+		conn_open(in, second[0]);
+		CHECK(in->gate_fd == second[0] && !in->gate_deaf);
+		CHECK_EQ_INT(close(first[1]), 0);
+	} else {
+		conn_flush(in);
+		conn_input_ack(in, j); /* for nobody */
+		for (int n = 0; n < 2; n++)
+			conn_event(in, EPOLLIN);
+		CHECK(in->gate_fd == -1 && !in->gate_deaf);
+		CHECK_EQ_INT(close(second[0]), 0);
+	}
+	CHECK_EQ_INT(waitid(P_PID, (id_t)j->pid, &(siginfo_t){ 0 }, WEXITED | WNOWAIT), 0);
+	jobs_reap(in);
+	CHECK(WIFSIGNALED(j->status) && WTERMSIG(j->status) == SIGKILL);
+	conn_close(in);
+	CHECK_EQ_INT(close(second[1]), 0);
+	ring_done(&j->ring);
+	free(in);
+}
+
+TEST(box_conn_what_a_dead_gate_had_sent_counts)
+{
+	hear_a_last_word(false);
+}
+
+TEST(box_conn_what_a_replaced_gate_had_sent_counts)
+{
+	hear_a_last_word(true);
 }
 
 /* --- figures of who still runs --------------------------------------------------------------------------------------- */
