@@ -26,7 +26,8 @@ FILE = "handler.py"
 CO_VARARGS = 4
 
 # Of our own: the code may change the module's.
-_dumps, _loads = json.JSONEncoder(allow_nan=False).encode, json.loads
+_dumps, _loads = json.JSONEncoder(allow_nan=False, ensure_ascii=False).encode, json.loads
+_dumps_escaped = json.JSONEncoder(allow_nan=False).encode
 _libc = ctypes.CDLL(None)
 _infinity = float("inf")
 
@@ -69,17 +70,17 @@ def _tell(fd, answer):
 def _answer(request):
     """As bytes: the message."""
     status, value = _call(request)
-    text = "null"
+    data = b"null"
     if status == OK:
         try:
-            text = _encode(value)
+            data = _encode(value)
         except BaseException as e:
-            status, text = NOT_JSON, "null"
+            status, data = NOT_JSON, b"null"
             _say(f"The result is not JSON: {_describe(e)}\n")
-    if len(text) > RESULT_MAX:
-        _say(f"The result is too large: {len(text)} bytes as JSON, {RESULT_MAX} are allowed.\n")
-        status, text = NOT_JSON, "null"
-    return b'{"exit_code":%d,"result":%s}' % (status, text.encode())
+    if len(data) > RESULT_MAX:
+        _say(f"The result is too large: {len(data)} bytes as JSON, {RESULT_MAX} are allowed.\n")
+        status, data = NOT_JSON, b"null"
+    return b'{"exit_code":%d,"result":%s}' % (status, data)
 
 
 def _call(request):
@@ -190,13 +191,21 @@ def _context(given):
 
 def _encode(value):
     try:
-        return _dumps(value)
+        return _bytes(value)
     except ValueError as e:
         # JSON has no numbers that are none.
         try:
-            return _dumps(_finite(value))
+            return _bytes(_finite(value))
         except RecursionError:
             raise e from None
+
+
+def _bytes(value):
+    """Half a character, which Python has and UTF-8 has not, is written as the number that it is."""
+    try:
+        return _dumps(value).encode()
+    except UnicodeEncodeError:
+        return _dumps_escaped(value).encode()
 
 
 def _finite(value):

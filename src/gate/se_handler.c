@@ -377,8 +377,8 @@ static void on_failed(void *arg, const struct oneshot_failure *f)
 		refuse(r, 500, "Sandbox.ExecException", "The handler could not be run to its end",
 		       "Try again, with less memory if it uses much.", "%s", f->text);
 	}
-	if (f->status != 429)
-		metrics_completed(&r->g->metrics, OPERATION_HANDLER, OUTCOME_ERROR,
+	if (f->status != 429) /* the request is gone, with its answer */
+		metrics_completed(&h->g->metrics, OPERATION_HANDLER, OUTCOME_ERROR,
 				  clock_us() - h->began_us);
 	done(h);
 }
@@ -403,6 +403,8 @@ static uint64_t timeout_us(const struct gate *g, struct json_text event)
 		return standard;
 	if (s > TIMEOUT_MAX_S)
 		s = TIMEOUT_MAX_S;
+	if (s < 0.001) /* and 0 would be no limit at all */
+		s = 0.001;
 	return (uint64_t)(s * 1000 + 0.999) * 1000;
 }
 

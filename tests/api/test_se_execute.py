@@ -72,6 +72,16 @@ def test_commands(place):
     each(COMMANDS, check)
 
 
+def test_words_are_no_second_command(place):
+    """The reference puts them behind the command and gives all of it to a shell. Here a word is a word."""
+    for word in (";", "; echo evil", "&& echo evil", "| cat", "$(echo evil)", "`echo evil`", "> evil", "$HOME", "*", "a\nb", "'", '"', "\\",
+                 "né€𝄞", "", "-n", "~"):
+        answer = place.execute("printf", "%s", word)
+        assert answer == {"stdout": word, "stderr": "", "returncode": 0}, answer
+    assert place.get("evil")[0] == 404
+    assert place.execute("nosuchprogram", "a")["returncode"] == 127
+
+
 def test_a_command_that_is_none(place):
     answer = place.execute("nosuchcommand")
     assert answer["returncode"] == 127 and "not found" in answer["stderr"]
@@ -336,6 +346,23 @@ def test_files_while_a_command_runs(session):
         assert command.result() == "went"
 
 
+@pytest.mark.more
+def test_those_who_wait_are_counted(session):
+    """64 of them; who comes then is told to come later, and nothing of his runs."""
+    session.create()
+    with concurrent.futures.ThreadPoolExecutor(80) as pool:
+        first = pool.submit(session.shell, "echo > begun; while [ ! -e go ]; do sleep 0.02; done; cat go")
+        until(lambda: session.get("begun")[0] == 200, "it runs")
+        others = [pool.submit(session.request, "POST", "execute", "", "", {"command": "echo >> ran"}) for _ in range(75)]
+        until(lambda: sum(one.done() for one in others) >= 11, "some were sent away")
+        session.write("go", "went")
+        assert first.result() == "went"
+        statuses = [one.result()[0] for one in others]
+        assert all(one.result()[1]["Retry-After"] for one in others if one.result()[0] == 429)
+    assert sorted(statuses) == [200] * 64 + [429] * 11
+    assert session.read("ran") == b"\n" * 64
+
+
 # --- how much ------------------------------------------------------------------------------------------------
 
 
@@ -387,8 +414,9 @@ def test_memory(server):
 def test_processes(server, session):
     with Session(server) as other:
         other.create()
-        answer = session.execute("for i in $(seq 2000); do sleep 1000 > /dev/null 2>&1 & done 2> /dev/null; echo end")
-        assert "end" in answer["stdout"] or answer["returncode"] != 0
+        answer = session.run("import os, time\ntry:\n    for n in range(5000):\n        if os.fork() == 0:\n            os.closerange(0, 3)\n"
+                             "            time.sleep(1000)\nexcept OSError:\n    print('no more')")
+        assert answer["stdout"] == "no more\n", answer
         assert other.shell("echo here") == "here\n"
         assert session.delete()[0] == 200 and session.shell("echo anew") == "anew\n"
 
@@ -413,6 +441,25 @@ def test_a_command_out_of_time(serve):
             assert status >= 500 and answer["detail"] or unwrapped(answer)["returncode"] != 0, answer
             until(lambda: not server.running(word), "it is ended")
         assert session.shell("cat f") == "kept", "the session goes on"
+
+
+@pytest.mark.more
+def test_a_session_that_kills_whoever_works_in_it(server, session):
+    session.write("f", "x")
+    session.write("kill.py", "import os\nwhile True:\n    try:\n        os.kill(-1, 9)\n    except OSError:\n        pass")
+    word = mark()
+    session.shell(f"setsid python3 kill.py {word} > /dev/null 2>&1 &")
+    until(lambda: server.running(word), "it kills everybody")
+    for _ in range(10):
+        for route, rest in (("files", "/"), ("download", "/f"), ("readfile", "/f"), ("status", "")):
+            status, _, data = session.request("GET", route, rest)
+            assert status == 200 or status >= 500 and json.loads(data)["detail"], data
+        status, answer = session.put("g", "y")
+        assert status == 200 or status >= 500 and answer["detail"], answer
+    with Session(server) as other:
+        assert other.shell("echo nobody else") == "nobody else\n"
+    assert session.delete()[0] == 200
+    until(lambda: not server.running(word), "it can be ended")
 
 
 @pytest.mark.more

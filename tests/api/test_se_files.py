@@ -258,6 +258,15 @@ def test_nothing_is_written_through_a_link_that_leads_out(linked):
     each([*THROUGH, "root/tmp/outside/evil", "outside/evil", "d/link/evil", "up/evil", "root/evil"], check)
 
 
+def test_no_script_is_written_through_a_link_that_leads_out(linked):
+    def check(path):
+        status, answer = linked.call("POST", "execute_code", body={"code": "print('ran')", "filename": path})
+        assert 400 <= status < 500, (status, answer)
+        assert outside_is_untouched(linked)
+
+    each(["root/tmp/outside/evil.py", "outside/evil.py", "d/link/evil.py", "up/evil.py", "root/evil.py", "self/evil.py"], check)
+
+
 @pytest.mark.parametrize("path", ["root", "up", "outside", "self", "d/link", "mine", "upup/etc"])
 def test_nothing_is_listed_through_a_link_that_leads_out(linked, path):
     for query in ("", "?recursive=true"):
@@ -389,6 +398,35 @@ def test_an_upload_that_is_cut_off_leaves_nothing(kept):
                       % (kept.path("upload").encode(), kept.server.authority.encode(), kind.encode(), len(body), body[:size]))
     until(lambda: kept.read("cut.bin") == b"before", "it is as it was")
     assert kept.files(recursive="true").keys() == {"there.txt", "cut.bin"}
+
+
+def test_a_session_that_ends_during_an_upload(session):
+    session.create()
+    kind, body = multipart([file_part(b"x" * 1000000, "cut.bin")])
+    with session.server.wire() as wire:
+        wire.send(b"POST %s HTTP/1.1\r\nHost: %s\r\nContent-Type: %s\r\nContent-Length: %d\r\n\r\n%s"
+                  % (session.path("upload").encode(), session.server.authority.encode(), kind.encode(), len(body), body[:500000]))
+        assert session.delete()[0] == 200
+        wire.send(body[500000:])
+        answer = wire.response()
+    assert answer.status == 200 and session.read("cut.bin") == b"x" * 1000000 or answer.status >= 400 and answer.json()["detail"], answer
+    assert session.status()["exists"] is (answer.status == 200)
+
+
+@pytest.mark.parametrize("act", ["truncate -s 10 f", "rm f", None], ids=["cut off", "removed", "session ended"])
+def test_a_file_that_goes_away_while_it_is_sent(session, act):
+    """Whole, or seen not to be: never padded, never waiting for what cannot come."""
+    size = 30 * MIB
+    session.run(f"open('f', 'wb').write(b'x' * {size})")
+    with session.server.wire() as wire:
+        wire.send(f"GET {session.path('download', '/f')} HTTP/1.1\r\nHost: {session.server.authority}\r\n"
+                  "Connection: close\r\n\r\n".encode())
+        wire.fill()
+        _ = session.shell(act) if act else session.delete()
+        rest = wire.socket.makefile("rb").read()
+        head, _, body = (wire.buffer + rest).partition(b"\r\n\r\n")
+    assert b"Content-Length: %d" % size in head and body == b"x" * len(body) and len(body) <= size
+    assert act != "rm f" or len(body) == size, "who has it open has it"
 
 
 @pytest.mark.parametrize("content", ["", "plain", "naïve €uro 𝄞\n", "a\r\nb", "\u2028", "x" * 100000, "\x1b[0m\x7f"],

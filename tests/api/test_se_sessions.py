@@ -2,6 +2,7 @@
 """Sandbox Runtime: sessions by the names that clients choose; made, shown, listed, ended; and the client of its SDK from end to end."""
 import asyncio
 import concurrent.futures
+import http.client
 import json
 import os
 
@@ -93,6 +94,19 @@ def test_delete_ends_what_runs(server, session):
     assert status >= 400 or unwrapped(answer)["returncode"] != 0, "who waited is told that it did not go well"
     until(lambda: not server.running(word), "nothing of it is left")
     assert session.status()["exists"] is False, "what ended does not make it again"
+
+
+def test_many_end_it_at_once(server):
+    """Whoever comes second finds it ended, which is what he wanted; who asks meanwhile is told one or the other."""
+    for _ in range(8):
+        session = Session(server)
+        session.write("f", "x")
+        with concurrent.futures.ThreadPoolExecutor(6) as pool:
+            ends = [pool.submit(session.delete) for _ in range(4)]
+            looks = [pool.submit(session.call, "GET", "status") for _ in range(2)]
+            assert [end.result() for end in ends] == [(200, {"status": "success", "result": {"status": "success"}})] * 4
+            assert [look.result()[0] for look in looks] == [200, 200]
+        assert session.status()["exists"] is False
 
 
 MAKERS = {
@@ -267,6 +281,13 @@ def test_routes_that_are_none(server, method, path):
     assert set(workspaces(server)) == before
 
 
+@pytest.mark.parametrize("body", [{}, {"file_params": []}, {"file_params": [{}]}, {"file_params": [{"docid": "../x"}]},
+                                  {"file_params": [{"docid": "gns://x"}], "efast_url": "http://127.0.0.1:9", "token": "t"}], ids=str)
+def test_a_store_that_is_not_there(session, body):
+    """The documents of another product: said to be wrong, or not to be had."""
+    refused(*session.call("POST", "download_from_efast", body=body))
+
+
 # --- sessions and those who run them -------------------------------------------------------------------------
 
 
@@ -334,6 +355,44 @@ def test_a_session_is_not_for_ever(serve):
     until(lambda: session.id not in workspaces(server), "it is over")
     until(lambda: not server.running(word), "and so is what ran in it")
     assert session.status()["exists"] is False
+
+
+def test_as_many_as_there_may_be(serve):
+    server = serve(env=NO_POOL, max_boxes=2)
+    sessions = [Session(server) for _ in range(3)]
+    assert [one.create()[0] for one in sessions] == [200, 200, 503]
+    for one in sessions[2:]:
+        refused(*one.put("f", "x"), 429, 503)
+        refused(*one.call("POST", "execute", body={"command": "true"}), 429, 503)
+        assert one.status()["exists"] is False
+    assert sessions[0].shell("echo here") == "here\n"
+    sessions[0].delete()
+    assert sessions[2].create()[0] == 200
+    for one in sessions:
+        one.delete()
+
+
+@pytest.mark.more
+def test_gate_killed_while_sessions_are_made(serve):
+    """Each is there with its name, or not at all: nobody has a box that no name leads to."""
+    server = serve(env=NO_POOL)
+
+    def make(sid):
+        try:
+            return Session(server, sid).create()[0]
+        except (OSError, http.client.HTTPException):
+            return None
+
+    for number in range(8):
+        names = [f"{number}-{i}" for i in range(6)]
+        with concurrent.futures.ThreadPoolExecutor(6) as pool:
+            made = [pool.submit(make, name) for name in names]
+            server.kill_gate()
+            told = {name for name, one in zip(names, made) if one.result() == 200}
+        found = set(workspaces(server))
+        assert told <= found <= set(names)
+        assert len(server.call("GET", "/v1/boxes")[1]["boxes"]) == len(found)
+        assert server.call("POST", f"{BASE}/cleanup-all", {"force": True})[1]["success"] == len(found)
 
 
 @pytest.mark.more
