@@ -133,6 +133,9 @@ int walk_start(struct walk *w, int fd);
 const char *walk_next(struct walk *w, unsigned char *ret_type);
 /* Into the directory of this name, which the last walk_next() gave. */
 int walk_down(struct walk *w, const char *name);
+/* The two halves of that, for who has something to do before its names are read. The descriptor is taken from *fd. */
+int walk_open(const struct walk *w, const char *name);
+int walk_enter(struct walk *w, int *fd, const char *name);
 /* Back to the one above; the last one ends the walk. ESTALE: that was moved away meanwhile, and the walk goes on further up. */
 int walk_up(struct walk *w);
 void walk_end(struct walk *w);
@@ -164,5 +167,7 @@ int dirs_put(struct watched_dirs *d, int wd, int parent, const char *name);
 void dirs_remove(struct watched_dirs *d, int wd);
 /* This one and all that are below it; their watches end, too. */
 void dirs_drop(struct watched_dirs *d, int top, int inotify_fd);
+/* All but that one. */
+void dirs_keep(struct watched_dirs *d, int top, int inotify_fd);
 /* The path of a name in it, from the top on. False: it is too long, or the directory is unknown. */
 bool dirs_path(const struct watched_dirs *d, int wd, const char *name, char path[PATH_MAX]);

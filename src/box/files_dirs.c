@@ -125,15 +125,27 @@ static bool is_below(const struct watched_dirs *d, const struct watched_dir *w, 
 	return w != NULL && w->wd == top;
 }
 
-void dirs_drop(struct watched_dirs *d, int top, int inotify_fd)
+static void drop_doomed(struct watched_dirs *d, int inotify_fd)
 {
-	for (size_t i = 0; i < d->n; i++)
-		d->v[i].doomed = !d->v[i].gone && is_below(d, &d->v[i], top);
 	for (size_t i = 0; i < d->n; i++)
 		if (d->v[i].doomed) {
 			(void)inotify_rm_watch(inotify_fd, d->v[i].wd);
 			dirs_remove(d, d->v[i].wd);
 		}
+}
+
+void dirs_drop(struct watched_dirs *d, int top, int inotify_fd)
+{
+	for (size_t i = 0; i < d->n; i++)
+		d->v[i].doomed = !d->v[i].gone && is_below(d, &d->v[i], top);
+	drop_doomed(d, inotify_fd);
+}
+
+void dirs_keep(struct watched_dirs *d, int top, int inotify_fd)
+{
+	for (size_t i = 0; i < d->n; i++)
+		d->v[i].doomed = !d->v[i].gone && d->v[i].wd != top;
+	drop_doomed(d, inotify_fd);
 }
 
 /* From its end to its beginning, and then to the front. */

@@ -116,7 +116,7 @@ static int grow(struct walk *w)
 	return 0;
 }
 
-static int push(struct walk *w, int *fd, const char *name)
+int walk_enter(struct walk *w, int *fd, const char *name)
 {
 	struct level l = { .name = name };
 	struct stat st;
@@ -152,7 +152,7 @@ int walk_start(struct walk *w, int fd)
 {
 	own_fd top = fd;
 
-	return push(w, &top, NULL);
+	return walk_enter(w, &top, NULL);
 }
 
 const char *walk_next(struct walk *w, unsigned char *ret_type)
@@ -174,11 +174,16 @@ const char *walk_next(struct walk *w, unsigned char *ret_type)
 	return name;
 }
 
+int walk_open(const struct walk *w, const char *name)
+{
+	return openat(walk_here(w)->fd, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+}
+
 int walk_down(struct walk *w, const char *name)
 {
-	own_fd fd = openat(walk_here(w)->fd, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+	own_fd fd = walk_open(w, name);
 
-	return fd < 0 ? errno : push(w, &fd, name);
+	return fd < 0 ? errno : walk_enter(w, &fd, name);
 }
 
 /* The directory above the deepest one, if it is still that. */

@@ -10,7 +10,11 @@
  * file has gone elsewhere, and is told as deleted. A directory that has moved is looked through again: what was made in it
  * while it had two names could not be found by either.
  *
- * Paths are from where the job is: a descriptor of the directory would keep its end from being told.
+ * Names change faster than we hear of it, so that a path may lead to a directory that is not the one an event was about. An open
+ * directory is what it is: its watch descriptor is asked for by its descriptor, and tells which one of those that we know it is,
+ * if any. What is not where we think it is has an event in the queue that will tell.
+ *
+ * No descriptor is kept, as that would keep the end of a directory from being told.
  */
 #include "box/files.h"
 
@@ -37,7 +41,8 @@ enum {
 
 struct watcher {
 	int fd, top;
-	const char *path; /* of the top */
+	int start;        /* where the job is */
+	const char *path; /* of the top, from there */
 	bool recursive;
 	struct watched_dirs dirs;
 	int trouble; /* why it cannot go on */
@@ -146,9 +151,15 @@ static bool told_take(struct watcher *w, int wd, const char *name)
 	return true;
 }
 
+/* Whether something is known that was found by a look before its event came. */
+static bool is_ahead(const struct watcher *w)
+{
+	return w->taken - (w->in_len - w->in_at) < w->told_until;
+}
+
 static void told_expire(struct watcher *w)
 {
-	if (w->ntold == 0 || w->taken - (w->in_len - w->in_at) < w->told_until)
+	if (w->ntold == 0 || is_ahead(w))
 		return;
 	(void)memset(w->told, 0, sizeof(w->told));
 	w->ntold = 0;
@@ -164,31 +175,92 @@ static bool whole_path(const struct watcher *w, const char *below, char path[PAT
 	return n > 0 && n < PATH_MAX;
 }
 
-/* Its watch descriptor, 0: it cannot be watched or went away. *ret_fresh: it was not watched before, or was taken for another one because
- * names change faster than we hear of it: what is in it has to be told under this name. */
-static int watch_one(struct watcher *w, const char *below, int parent, const char *name,
-		     bool *ret_fresh)
+/* Of an open directory. 0: it cannot be watched. Whoever does not keep it calls unwatch(). */
+static int watch_fd(struct watcher *w, int fd)
 {
-	const struct watched_dir *known;
-	char path[PATH_MAX];
-	int wd;
+	int wd = fchdir(fd) == 0 ? inotify_add_watch(w->fd, ".", CHANGES | IN_MASK_ADD) : -1;
 
-	if (!whole_path(w, below, path)) {
-		say(w, WATCHED_OVERFLOW);
+	if (wd < 0 && (errno == ENOSPC || errno == ENOMEM))
+		w->trouble = errno;
+	if (fchdir(w->start) < 0)
+		w->trouble = errno;
+	return wd < 0 ? 0 : wd;
+}
+
+static void unwatch(struct watcher *w, int wd)
+{
+	if (wd != 0 && dirs_find(&w->dirs, wd) == NULL)
+		(void)inotify_rm_watch(w->fd, wd);
+}
+
+/* A watched directory, if it is where we think it is. */
+static int open_watched(struct watcher *w, int wd)
+{
+	const struct watched_dir *d = dirs_find(&w->dirs, wd);
+	char below[PATH_MAX] = "", path[PATH_MAX];
+	own_fd fd = -1;
+	int found;
+
+	if (d == NULL || (d->name != NULL && !dirs_path(&w->dirs, d->parent, d->name, below)) ||
+	    !whole_path(w, below, path))
+		return -1;
+	fd = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	if (fd < 0)
+		return -1;
+	found = watch_fd(w, fd);
+	unwatch(w, found);
+	return found == wd ? fd_take(&fd) : -1;
+}
+
+/* What is now in a watched directory under this name. */
+static int open_in(struct watcher *w, int parent, const char *name)
+{
+	own_fd above = open_watched(w, parent);
+
+	return above < 0 ? -1
+			 : openat(above, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+}
+
+static bool is_at(struct watcher *w, int wd, int parent, const char *name)
+{
+	own_fd fd = open_in(w, parent, name);
+	int found = fd >= 0 ? watch_fd(w, fd) : 0;
+
+	unwatch(w, found);
+	return found == wd;
+}
+
+static bool is_named(const struct watched_dir *d, int parent, const char *name)
+{
+	return d->name != NULL && d->parent == parent && strcmp(d->name, name) == 0;
+}
+
+/*
+ * An open directory that has this name in a watched one. Its watch descriptor; 0: it is left alone. first: we know none of that
+ * name. *ret_fresh: what is in it has to be told.
+ */
+static int take_in(struct watcher *w, int fd, int parent, const char *name, bool first,
+		   bool *ret_fresh)
+{
+	int wd = watch_fd(w, fd);
+	const struct watched_dir *known = wd != 0 ? dirs_find(&w->dirs, wd) : NULL;
+
+	*ret_fresh = known == NULL || !is_named(known, parent, name);
+	if (wd == 0 || !*ret_fresh)
+		return wd;
+	if (wd == w->top || (!first && dirs_child(&w->dirs, parent, name) != NULL)) {
+		unwatch(w,
+			wd); /* that it has made way for this one is yet to be heard, and so is this one */
 		return 0;
 	}
-	wd = inotify_add_watch(w->fd, path, CHANGES | IN_DONT_FOLLOW);
-	if (wd < 0) {
-		if (errno == ENOSPC || errno == ENOMEM)
-			w->trouble = errno;
-		return 0;
+	if (known != NULL) { /* it was elsewhere; what is heard of that goes by its name there */
+		tell(w, WATCHED_DELETE, true, known->parent, known->name);
+		dirs_drop(&w->dirs, wd, w->fd);
+		wd = watch_fd(w, fd);
 	}
-	known = dirs_find(&w->dirs, wd);
-	*ret_fresh = known == NULL || known->parent != parent || known->name == NULL ||
-		     strcmp(known->name, name) != 0;
-	if (dirs_put(&w->dirs, wd, parent, name) < 0) {
+	if (wd != 0 && dirs_put(&w->dirs, wd, parent, name) < 0) {
 		w->trouble = ENOSPC;
-		return 0;
+		wd = 0;
 	}
 	return wd;
 }
@@ -203,33 +275,26 @@ static bool is_directory(const struct walk *walk, const char *name, unsigned cha
 	       S_ISDIR(st.st_mode);
 }
 
-/* Where a look is: its level knows the watch descriptor (tag), whether that is new (flag), and how long the path is (mark). */
-static void enter(const struct walk *walk, int wd, bool fresh, const char *path)
+/* Where a look is: its level knows the watch descriptor (tag), and whether that is new (flag). */
+static void enter(const struct walk *walk, int wd, bool fresh)
 {
 	struct level *here = walk_here(walk);
 
 	here->tag = wd;
 	here->flag = fresh;
-	here->mark = strlen(path);
 }
 
-static void look_down(struct watcher *w, struct walk *walk, char path[PATH_MAX], const char *name)
+static void look_down(struct watcher *w, struct walk *walk, const char *name, bool first)
 {
-	size_t len = walk_here(walk)->mark, room = PATH_MAX - len;
-	int n = snprintf(path + len, room, "%s%s", len > 0 ? "/" : "", name);
-	bool fresh, above = walk_here(walk)->flag;
-	int wd;
+	own_fd fd = walk_open(walk, name);
+	bool fresh;
+	int wd = fd >= 0 ? take_in(w, fd, walk_here(walk)->tag, name, first, &fresh) : 0;
 
-	if (n < 0 || (size_t)n >= room) {
-		say(w, WATCHED_OVERFLOW);
-		return;
-	}
-	wd = watch_one(w, path, walk_here(walk)->tag, name, &fresh);
-	if (wd != 0 && walk_down(walk, name) == 0)
-		enter(walk, wd, above || fresh, path);
+	if (wd != 0 && walk_enter(walk, &fd, name) == 0)
+		enter(walk, wd, fresh);
 }
 
-static void look_at(struct watcher *w, struct walk *walk, char path[PATH_MAX], bool tells)
+static void look_at(struct watcher *w, struct walk *walk, bool tells)
 {
 	unsigned char type;
 	const char *name = walk_next(walk, &type);
@@ -237,7 +302,8 @@ static void look_at(struct watcher *w, struct walk *walk, char path[PATH_MAX], b
 	bool directory;
 
 	if (name == NULL) {
-		(void)walk_up(walk);
+		if (walk_up(walk) != 0) /* there was more to see on the way */
+			say(w, WATCHED_OVERFLOW);
 		return;
 	}
 	if (name_is_hidden(name))
@@ -248,25 +314,20 @@ static void look_at(struct watcher *w, struct walk *walk, char path[PATH_MAX], b
 		told_add(w, here->tag, name);
 	}
 	if (directory)
-		look_down(w, walk, path, name);
+		look_down(w, walk, name, here->flag || !tells);
 }
 
 /* Through a directory that is watched; those below it are watched from then on, too. */
-static void look_through(struct watcher *w, int wd, bool fresh, const char *below, bool tells)
+static void look_through(struct watcher *w, int *fd, int wd, bool fresh, bool tells)
 {
 	struct walk walk = { 0 };
-	char path[PATH_MAX];
-	int fd, queued = 0;
+	int queued = 0;
 
-	if (!whole_path(w, below, path))
+	if (walk_enter(&walk, fd, NULL) != 0)
 		return;
-	fd = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-	if (fd < 0 || walk_start(&walk, fd) != 0)
-		return;
-	(void)snprintf(path, sizeof(path), "%s", below);
-	enter(&walk, wd, fresh, path);
+	enter(&walk, wd, fresh);
 	while (walk.n > 0 && w->trouble == 0)
-		look_at(w, &walk, path, tells);
+		look_at(w, &walk, tells);
 	walk_end(&walk);
 	if (ioctl(w->fd, FIONREAD, &queued) == 0 && queued >= 0)
 		w->told_until = w->taken + (uint64_t)queued;
@@ -275,15 +336,22 @@ static void look_through(struct watcher *w, int wd, bool fresh, const char *belo
 /* A directory has this name now. */
 static void new_directory(struct watcher *w, int parent, const char *name)
 {
-	char below[PATH_MAX];
+	own_fd fd = w->recursive ? open_in(w, parent, name) : -1;
 	bool fresh;
-	int wd;
+	int wd = fd >= 0 ? take_in(w, fd, parent, name, /* first= */ false, &fresh) : 0;
 
-	if (!w->recursive || !dirs_path(&w->dirs, parent, name, below))
-		return;
-	wd = watch_one(w, below, parent, name, &fresh);
 	if (wd != 0)
-		look_through(w, wd, fresh, below, /* tells= */ true);
+		look_through(w, &fd, wd, fresh, /* tells= */ true);
+}
+
+/* At the beginning, and after that nothing is known. */
+static void look_at_all(struct watcher *w)
+{
+	own_fd fd = w->recursive ? open_watched(w, w->top) : -1;
+
+	dirs_keep(&w->dirs, w->top, w->fd);
+	if (fd >= 0)
+		look_through(w, &fd, w->top, /* fresh= */ false, /* tells= */ false);
 }
 
 /* --- events ------------------------------------------------------------------------------------ */
@@ -352,24 +420,45 @@ static void tell_move(struct watcher *w, bool directory, const struct event *fro
 		say(w, WATCHED_OVERFLOW);
 }
 
+/* A directory has come to where we know another one. Of one that was empty the end is yet to be heard; one that was not has changed
+ * places with it. */
+static bool make_way(struct watcher *w, const struct event *to)
+{
+	const struct watched_dir *d =
+		(to->mask & IN_ISDIR) != 0 ? dirs_child(&w->dirs, to->wd, to->name) : NULL;
+
+	if (d == NULL || is_at(w, d->wd, to->wd, to->name))
+		return false;
+	dirs_drop(&w->dirs, d->wd, w->fd);
+	tell(w, WATCHED_DELETE, true, to->wd, to->name);
+	return true;
+}
+
 static void on_here(struct watcher *w, const struct event *e)
 {
 	bool directory = (e->mask & IN_ISDIR) != 0;
+	bool was_told = told_take(w, e->wd, e->name);
 
 	if (name_is_hidden(e->name))
 		return;
-	if (!told_take(w, e->wd, e->name))
+	if (((e->mask & IN_MOVED_TO) != 0 && make_way(w, e)) || !was_told)
 		tell(w, WATCHED_CREATE, directory, e->wd, e->name);
 	if (directory)
 		new_directory(w, e->wd, e->name);
 }
 
-/* A directory that is still watched has moved away, or is a younger one of the same name: then its own event is to come, and what is in
- * it has to be told again behind this. */
+/* The directory that we know by the name of an event. It may be younger than that, whatever had the name then. */
+static const struct watched_dir *known_by(struct watcher *w, const struct event *e)
+{
+	return (e->mask & IN_ISDIR) != 0 || is_ahead(w) ? dirs_child(&w->dirs, e->wd, e->name)
+							: NULL;
+}
+
+/* Of a younger one its own event is to come, and what is in it has to be told again behind this. */
 static void on_gone(struct watcher *w, const struct event *e)
 {
 	bool directory = (e->mask & IN_ISDIR) != 0;
-	const struct watched_dir *d = directory ? dirs_child(&w->dirs, e->wd, e->name) : NULL;
+	const struct watched_dir *d = known_by(w, e);
 
 	if (d != NULL)
 		dirs_drop(&w->dirs, d->wd, w->fd);
@@ -385,11 +474,31 @@ static void on_replaced(struct watcher *w, const struct event *to)
 		tell(w, WATCHED_MODIFY, false, to->wd, to->name);
 }
 
+/* The directory that we know by a name is not the one that had it when something of that name was moved. */
+static void on_moved_before(struct watcher *w, int wd, const struct event *from,
+			    const struct event *to)
+{
+	if (!is_at(w, wd, from->wd, from->name))
+		on_gone(w, from); /* it has moved on: who knows where it was meanwhile */
+	on_here(w, to);
+}
+
+/* *ret_wd: the directory, 0: it is none that we know. False: it is not there. */
+static bool find_moved(struct watcher *w, const struct event *from, const struct event *to,
+		       int *ret_wd)
+{
+	const struct watched_dir *d =
+		(from->mask & IN_ISDIR) != 0 ? dirs_child(&w->dirs, from->wd, from->name) : NULL;
+
+	*ret_wd = d != NULL ? d->wd : 0;
+	return d == NULL || is_at(w, d->wd, to->wd, to->name);
+}
+
 static void on_moved(struct watcher *w, const struct event *from)
 {
 	bool directory = (from->mask & IN_ISDIR) != 0;
-	const struct watched_dir *d;
 	struct event to;
+	int wd;
 
 	if (!second_half(w, from->cookie, &to) || name_is_hidden(to.name)) {
 		on_gone(w, from);
@@ -399,10 +508,15 @@ static void on_moved(struct watcher *w, const struct event *from)
 		on_replaced(w, &to);
 		return;
 	}
+	if (!find_moved(w, from, &to, &wd)) {
+		on_moved_before(w, wd, from, &to);
+		return;
+	}
 	(void)told_take(w, from->wd, from->name);
+	(void)told_take(w, to.wd, to.name);
+	(void)make_way(w, &to);
 	tell_move(w, directory, from, &to);
-	d = directory ? dirs_child(&w->dirs, from->wd, from->name) : NULL;
-	if (d != NULL && dirs_put(&w->dirs, d->wd, to.wd, to.name) < 0)
+	if (wd != 0 && dirs_put(&w->dirs, wd, to.wd, to.name) < 0)
 		w->trouble = ENOSPC;
 	if (directory)
 		new_directory(w, to.wd, to.name);
@@ -419,9 +533,8 @@ static void on_ignored(struct watcher *w, const struct event *e)
 
 static void on_overflow(struct watcher *w)
 {
-	say(w, WATCHED_OVERFLOW);
-	if (w->recursive)
-		look_through(w, w->top, /* fresh= */ false, "", /* tells= */ false);
+	look_at_all(w);
+	say(w, WATCHED_OVERFLOW); /* now whoever looks and then listens misses nothing */
 }
 
 /* A file that never had a name has something like one in here: a program has changed its mode. */
@@ -481,16 +594,16 @@ int file_watch(const struct file_job *f)
 	if (bool_of(f->words[0], &w->recursive) != 0)
 		return EINVAL;
 	w->path = f->path[0] != '\0' ? f->path : ".";
+	w->start = open(".", O_PATH | O_DIRECTORY | O_CLOEXEC);
 	w->fd = inotify_init1(IN_CLOEXEC);
-	if (w->fd < 0)
+	if (w->start < 0 || w->fd < 0)
 		return errno;
 	w->top = inotify_add_watch(w->fd, w->path, CHANGES | IN_DELETE_SELF | IN_MOVE_SELF);
 	if (w->top < 0)
 		return errno;
 	if (dirs_put(&w->dirs, w->top, 0, NULL) < 0)
 		return ENOMEM;
-	if (w->recursive)
-		look_through(w, w->top, /* fresh= */ false, "", /* tells= */ false);
+	look_at_all(w);
 	if (w->trouble == 0)
 		say(w, WATCHED_READY);
 	flush(w);

@@ -182,7 +182,8 @@ def test_a_slow_reader(server, box, top):
     with open(f"/proc/{gate}/clear_refs", "w", encoding="ascii") as f:
         f.write("5")
     before = int(status_of(gate)["VmHWM"].split()[0])
-    with box.watch(path=top, receive=4096) as slow, box.watch(path=top) as quick:
+    # A window below a segment of loopback (64 KiB) would trickle for minutes.
+    with box.watch(path=top, receive=131072) as slow, box.watch(path=top) as quick:
         for _ in range(3):
             box.python(f"import os\nos.chdir({top!r})\nfor n in range(20000): open('x' * 100, 'w').close(); os.unlink('x' * 100)")
             assert server.request("GET", "/health")[0] == 200

@@ -1006,7 +1006,7 @@ for _ in range(2000):
 
 
 @pytest.mark.more
-@pytest.mark.parametrize("seed", range(6))
+@pytest.mark.parametrize("seed", range(60))
 def test_watch_is_enough_to_know_what_is_there(box, seed):
     """Whoever does as it says has the tree in the end."""
     python(box, MODEL.replace("sys.argv[1]", "99").replace("2000", "50"))
