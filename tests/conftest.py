@@ -260,11 +260,13 @@ def our_cgroups():
 
 
 def is_somebody_elses(cgroup):
-    """Whether it is in use by processes that do not descend from us: another glovebox at work."""
-    try:
-        pids = pathlib.Path(cgroup, "cgroup.procs").read_text(encoding="ascii").split()
-    except OSError:
-        return False
+    """Whether it is in use, it or one below it, by processes that do not descend from us: another glovebox at work."""
+    pids = set()
+    for folder, _, _ in os.walk(cgroup):
+        try:
+            pids.update(pathlib.Path(folder, "cgroup.procs").read_text(encoding="ascii").split())
+        except OSError:
+            pass
     return bool(pids) and not any(is_ours(int(pid)) for pid in pids)
 
 
