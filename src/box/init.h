@@ -87,6 +87,7 @@ struct job {
 	bool tells;              /* and that there will be messages */
 	bool said;               /* and how it ended, before it was reaped */
 	bool forsaken;           /* its gate is gone, and it is to go, too */
+	bool is_file;            /* a JOB_FILE */
 	struct kernel *kernel;   /* NULL: it is none */
 	struct cell *cell;       /* NULL: it is none */
 	uint64_t order;          /* JOB_TOLD: the lower, the earlier */

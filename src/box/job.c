@@ -232,12 +232,16 @@ static int named_status(pid_t pid)
 	return *p == '\0' && p[-1] != ' ' && status <= 255 ? (int)status : -1;
 }
 
-/* Somebody stopped it, which is nothing to us; or it has come to its end. Those that leave somebody behind, who may print until
+/* Somebody stopped it, which is nothing to us if it is a program of the box; or it has come to its end. Those that leave somebody behind, who may print until
  * he is gone, are to exit by themselves: SIGCONT. User code can say it, too: that is a way to end, as there are many. */
 static void leader_stopped(struct init *in, struct job *j, const struct rusage *usage)
 {
 	int status;
 
+	if (j->is_file) { /* whoever waits for it would wait as long as others in the box like */
+		job_kill(j, SIGKILL);
+		return;
+	}
 	if (j->kernel == NULL)
 		channel_event(in, j); /* it may have begun just now */
 	status = j->begun ? named_status(j->pid) : -1;
@@ -437,6 +441,7 @@ static int prepare(struct init *in, struct job *j, uint64_t id, const struct job
 		.state = JOB_FREE,
 		.id = id,
 		.flags = spec->flags,
+		.is_file = spec->kind == JOB_FILE,
 		.kernel = kernel,
 		.in_buf = input,
 		.in_fd = -1,

@@ -382,17 +382,20 @@ def test_a_job_that_is_killed_in_the_box(server, box):
     assert box.bytes("f") == b"old"
 
 
-def test_jobs_that_stand_still(server, box):
-    """Somebody in the box stops them: the call waits, others are answered, and its end is the end of the job."""
+def test_jobs_that_are_stopped(server, box):
+    """By somebody in the box, who may. Whoever waits does not wait for as long as that one likes: it is ended, and that is said."""
     with begin(box, box.file("stopped"), size=10, sent=5) as wire:
-        box.run("kill -STOP -1 2>/dev/null; true", timeout_ms=2000)
-        assert server.request("GET", "/health")[0] == 200
-        wire.send(b"12345")
+        status, stopper = box.call(shell="while :; do kill -STOP -1; sleep 0.01; done 2> /dev/null", detach=True)
+        assert status == 202
+        answer = wire.response()
+        assert answer.status >= 500 and "signal 9" in answer.json()["error"]["message"], answer.body
+        for _ in range(20):
+            assert box.read("f").status in (200, 500)
         with Filed(server) as other:
             other.write("f", b"x").ok(201)
-    box.run("kill -CONT -1; true", timeout_ms=2000)
-    until(lambda: box.read("f").status == 200, "the box goes on")
-    box.out("rm -f stopped")
+    server.call("DELETE", f"{box.path}/commands/{stopper['id']}?grace_ms=0")
+    until(lambda: box.read("f").status == 200, "nobody stops it any more")
+    assert box.read("stopped").status == 404
 
 
 # --- no room -------------------------------------------------------------------------------------------------

@@ -6,6 +6,7 @@ import math
 
 import pytest
 
+from conftest import stat_of
 from se import MIB, Session, each, refused, unwrapped
 from server import mark, needs_root, serve, shared, until  # noqa: F401
 from test_se_sessions import NO_POOL
@@ -441,6 +442,25 @@ def test_a_command_out_of_time(serve):
             assert status >= 500 and answer["detail"] or unwrapped(answer)["returncode"] != 0, answer
             until(lambda: not server.running(word), "it is ended")
         assert session.shell("cat f") == "kept", "the session goes on"
+
+
+@pytest.mark.more
+def test_a_session_that_stops_whoever_works_in_it(server, session):
+    """Files are worked on by somebody whom the session can stop. Who asked is told so, in a time that he can wait."""
+    session.write("f", "x")
+    session.write("stop.py", "import os\nwhile True:\n    try:\n        os.kill(-1, 19)\n    except OSError:\n        pass")
+    word = mark()
+    session.shell(f"setsid sh -c 'sleep 1000; : {word}' > /dev/null 2>&1 &")
+    session.shell("setsid python3 stop.py > /dev/null 2>&1 &")
+    until(lambda: all(stat_of(pid)[2] == "T" for pid in server.running(word)), "it stops everybody")
+    for route, rest in [("files", "/"), ("download", "/f"), ("readfile", "/f"), ("status", "")] * 5:
+        with server.wire() as wire, Session(server) as other:
+            wire.send(f"GET {session.path(route, rest)} HTTP/1.1\r\nHost: {server.authority}\r\n\r\n".encode())
+            assert other.shell("echo nobody else") == "nobody else\n"
+            try:
+                wire.response()
+            except TimeoutError:
+                pytest.fail(f"{route} has no answer")
 
 
 @pytest.mark.more
