@@ -396,7 +396,8 @@ def test_a_directory_that_moves_while_it_is_walked(server, place, canary):
     folder.mkdir()
     move = ("import os\nos.chdir('/mnt/shared')\nprint('up', flush=True)\nwhile not os.path.exists('stop'):\n"
             "    for a, b in (('top/a/b', 'b'), ('b', 'top/a/b'), ('top/a', 'a'), ('a', 'top/a')):\n"
-            "        try: os.rename(a, b)\n        except OSError: os.makedirs('top/a/b/c/d', exist_ok=True)\n")
+            "        try: os.rename(a, b)\n        except OSError:\n"
+            "            try: os.makedirs('top/a/b/c/d', exist_ok=True)\n            except OSError: pass  # somebody deletes it\n")
     with Box(server, folder) as box:
         box.run("mkdir -p /mnt/shared/top/a/b/c/d; echo outside > /mnt/shared/kept; echo also > /workspace/kept")
         command = box.call(argv=["/usr/bin/python3", "-c", move], detach=True, timeout_ms=None)["id"]

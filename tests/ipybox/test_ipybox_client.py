@@ -28,7 +28,7 @@ server = shared(**WARM)
 def run(*words, timeout, cwd=None):
     try:
         return subprocess.run(list(map(str, words)), cwd=cwd, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=timeout, check=False,
-                              env={"PATH": os.environ["PATH"], "HOME": "/nonexistent"})
+                              env={"PATH": "/usr/sbin:/usr/bin:/sbin:/bin", "HOME": str(ROOT / "build")})  # what pip starts may write there
     except subprocess.TimeoutExpired as e:
         return subprocess.CompletedProcess(words, 124, (e.stdout or b"").decode(), (e.stderr or b"").decode() + f"\nno end after {timeout} s")
 
