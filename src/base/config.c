@@ -22,6 +22,7 @@
 #define LIST   CONFIG_LIST
 #define RELOAD CONFIG_RELOAD
 #define SECRET CONFIG_SECRET
+#define SHOWN  CONFIG_SHOWN
 
 static const struct config_row rows[] = {
 #define GROUP(title, first)

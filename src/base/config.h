@@ -60,6 +60,7 @@ enum config_flag {
 	CONFIG_LIST = 1u << 0,
 	CONFIG_RELOAD = 1u << 1,
 	CONFIG_SECRET = 1u << 2,
+	CONFIG_SHOWN = 1u << 3, /* to others by the gate, which has the text itself therefore */
 };
 
 /* Where a value came from, weakest first. */

@@ -177,7 +177,8 @@ static void write_scalar(FILE *f, const struct config_row *row, const char *text
 
 	if ((row->flags & CONFIG_SECRET) != 0 && secrets == CONFIG_WITHHELD)
 		text = "";
-	if ((row->flags & CONFIG_SECRET) != 0 && secrets == CONFIG_HASHED && *text != '\0') {
+	if ((row->flags & (CONFIG_SECRET | CONFIG_SHOWN)) == CONFIG_SECRET &&
+	    secrets == CONFIG_HASHED && *text != '\0') {
 		sha256_hex(text, strlen(text), hash);
 		text = hash;
 	}

@@ -19,6 +19,7 @@
 #include "cli/say.h"
 #include "cli/verbs.h"
 #include "wire/chan.h"
+#include "wire/endpoint.h"
 #include "wire/msg.h"
 #include "wire/ops.h"
 
@@ -54,6 +55,8 @@ struct supervisor {
 	char **argv;
 	struct config config;
 	struct listeners listeners;
+	char ways[ENDPOINTS_MAX][SERVE_WAY];
+	int nways;
 	int config_fd, public_fd /* without secrets */, cert_fd, key_fd, files_fd, audit_fd,
 		exec_fd, log_fd, log_write_fd;
 	int channel, signals;
@@ -224,6 +227,8 @@ static void keeper_args(const struct supervisor *s, struct args *a)
 		add(a, "store:audit_keep=%llu", (unsigned long long)config_u64(c, CONF_AUDIT_KEEP));
 	}
 	add(a, "ports=%u", config_enum(c, CONF_BOX_PORTS));
+	for (int i = 0; i < s->nways; i++)
+		add(a, "way=%s", s->ways[i]);
 	roots = config_list(c, CONF_MOUNT_ROOT, &n);
 	for (unsigned int i = 0; i < n; i++)
 		add(a, "root=%s", roots[i]);
@@ -582,7 +587,8 @@ static int start(struct supervisor *s, struct err *e)
 	    open_pem(&s->config, CONF_TLS_KEY, &s->key_fd, e) < 0 || open_directories(s, e) < 0 ||
 	    open_log(s, e) < 0 || block_signals(s, e) < 0)
 		return -1;
-	if (listeners_open(&s->listeners, &s->config, e) < 0)
+	s->nways = serve_ways(&s->config, s->ways, e);
+	if (s->nways < 0 || listeners_open(&s->listeners, &s->config, e) < 0)
 		return -1;
 	return start_keeper(s, e);
 }

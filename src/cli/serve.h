@@ -22,6 +22,12 @@ struct listeners {
 int listeners_open(struct listeners *l, const struct config *c, struct err *e);
 void listeners_close(struct listeners *l);
 
+enum { SERVE_WAY = 64 };
+
+/* Where each place is that the server may speak to, in the order of endpoints_read(): ADDRESS:PORT, or "" where that is not known,
+ * which is said. How many, or -1. */
+int serve_ways(const struct config *c, char addresses[][SERVE_WAY], struct err *e);
+
 /* A directory, made with what is missing above it, private where it is made. */
 int directory_open(const char *path, int *ret_fd, struct err *e);
 

@@ -111,6 +111,7 @@ struct gate {
 	unsigned int naboxes;
 	unsigned int looks;          /* for modules, see ipy_modules.c */
 	struct se_making *se_making; /* sessions of the Sandbox Runtime that are on their way */
+	unsigned int nefast;         /* of those that are filled from a document store */
 	struct table kernel_table;   /* by their UUIDs */
 	struct table tombs;          /* boxes that have ended */
 	struct table idems;          /* answers to be given again */

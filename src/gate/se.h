@@ -12,7 +12,7 @@
  *   se_files.c     create, upload, download, preview, files, status
  *   se_read.c      readfile
  *   se_decode.c    texts that are not in UTF-8
- *   se_efast.c     download_from_efast
+ *   se_efast.c     download_from_efast; se_efast_fetch.c: one document of it
  *   se_handler.c   v2/execute_code: a function of the caller's, called once, in a fresh interpreter
  */
 #pragma once

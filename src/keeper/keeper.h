@@ -17,6 +17,7 @@ enum {
 	KEEPER_GATE_FD = 3,  /* channel to the gate, open at exec */
 	BOXES_MAX = 4096,
 	PORTS_MAX = 2048, /* of this machine that all boxes together can have */
+	WAYS_MAX = 17,    /* places that the gate may be connected to */
 	ROOTS_MAX = 64,
 	BOX_USER = 65532, /* uid and gid of user code in a box */
 	SETUP_US = 10 * 1000 * 1000,
@@ -237,6 +238,15 @@ struct box {
  * policy/config.tbl, in their order. */
 enum ports_allowed { PORTS_NONE, PORTS_FREE, PORTS_ANY };
 
+/* --- ways.c --- */
+
+/* A place that the gate may be connected to. */
+struct way {
+	bool known, v6;
+	uint8_t address[16]; /* in network order; of IPv4 the first four bytes */
+	uint16_t port;
+};
+
 /* --- servants.c: the gate and the store of a server --- */
 
 enum { PASS_MAX = 64, STORE_ARGS_MAX = 32, STARTS_MAX = 5 };
@@ -288,6 +298,8 @@ struct keeper {
 	bool refusals_told; /* the gate knows that there are some */
 	enum ports_allowed ports_allowed;
 	unsigned int nports; /* of this machine that boxes have */
+	struct way ways[WAYS_MAX];
+	unsigned int nways;
 };
 
 struct box *box_find(struct keeper *k, uint64_t id);
@@ -355,6 +367,13 @@ int ports_argument(struct keeper *k, const char *number, struct err *e);
 /* The listener of a box, which is opened where it is not there yet: in b->port_fd and b->port. */
 int port_open(struct keeper *k, struct box *b, enum box_port which, uint16_t port, struct err *e);
 void ports_close(struct keeper *k, struct box *b);
+
+/* --- ways.c: places that a gate may be connected to, by their number --- */
+
+/* The next one: ADDRESS:PORT, or nothing where nobody knows the address. */
+int ways_argument(struct keeper *k, const char *text, struct err *e);
+/* A stream that is being connected. */
+int way_open(const struct keeper *k, unsigned int which, struct err *e);
 
 /* --- main.c --- */
 

@@ -168,7 +168,7 @@ static void loop(struct keeper *k)
 	}
 }
 
-/* Arguments: root=DIR (repeated), cgroup=DIR, ports=NUMBER, and those of servants.c. They come from whoever starts us, not from a gate. */
+/* Arguments: root=DIR (repeated), cgroup=DIR, ports=NUMBER, way=ADDRESS:PORT (repeated), and those of servants.c. They come from whoever starts us, not from a gate. */
 static int take_argument(struct keeper *k, char *arg, const char **ret_cgroup, struct err *e)
 {
 	int r = server_argument(&k->server, arg, e);
@@ -185,6 +185,8 @@ static int take_argument(struct keeper *k, char *arg, const char **ret_cgroup, s
 	}
 	if (strncmp(arg, "ports=", 6) == 0)
 		return ports_argument(k, arg + 6, e);
+	if (strncmp(arg, "way=", 4) == 0)
+		return ways_argument(k, arg + 4, e);
 	return err_set(e, ERR_USAGE, 0, "unknown argument '%s' of the keeper", arg);
 }
 

@@ -172,6 +172,25 @@ static int op_IMAGE_DROP(struct keeper *k, struct chan_msg *m)
 	return 0;
 }
 
+/* A compromised gate could speak to what the operator named, and to nothing else. How many of them there are is bounded by its
+ * descriptors. */
+static int op_WAY_OPEN(struct keeper *k, struct chan_msg *m)
+{
+	struct msg_in in;
+	own_fd fd = -1;
+	struct err e;
+	uint8_t which;
+
+	msg_in_init(&in, m->body, m->len);
+	which = msg_get_u8(&in);
+	fd = way_open(k, which, &e);
+	if (fd < 0)
+		ops_failed(k, m->request, &e);
+	else
+		ops_ok(k, m->request, NULL, 0, &fd);
+	return msg_end(&in);
+}
+
 /* Tells a new gate what the old one had. */
 static int op_IMAGE_LIST(struct keeper *k, struct chan_msg *m)
 {

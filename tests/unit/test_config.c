@@ -48,8 +48,8 @@ TEST(config_table_rows)
 		CHECK(doc > 3 && doc < 100 && row->doc[doc - 1] != '.' && row->doc[0] != ' ');
 		CHECK(strchr(row->doc, '\n') == NULL);
 		CHECK(row->type < CONFIG_TYPE_MAX);
-		CHECK_EQ_INT(row->flags &
-				     ~(unsigned int)(CONFIG_LIST | CONFIG_RELOAD | CONFIG_SECRET),
+		CHECK_EQ_INT(row->flags & ~(unsigned int)(CONFIG_LIST | CONFIG_RELOAD |
+							  CONFIG_SECRET | CONFIG_SHOWN),
 			     0);
 		CHECK(row->min <= row->max && row->max <= INT64_MAX);
 		CHECK((row->type == CONFIG_ENUM) == (strchr(row->words, '|') != NULL));
@@ -188,7 +188,8 @@ TEST(config_table_secrets_and_restarts)
 		CONF_AUDIT_MAX_BYTES,  CONF_AUDIT_KEEP,
 		CONF_HANG_TIMEOUT,     CONF_WARM,
 		CONF_ZYGOTE_IMPORTS,   CONF_NODE,
-		CONF_BOX_PORTS,
+		CONF_BOX_PORTS,        CONF_EFAST_URL,
+		CONF_EFAST_HOST,
 	};
 	unsigned int reload = 0;
 

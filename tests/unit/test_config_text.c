@@ -723,7 +723,7 @@ TEST(config_save_hashes_tokens)
 
 	must_load(&c,
 		  WORDS("--token", "one:" TOKEN_A, "--token", "two:" TOKEN_B, "--token",
-			"three:" TOKEN_B ":x", "--efast-token", TOKEN_A),
+			"three:" TOKEN_B ":x", "--efast-token", "shown to others"),
 		  no_env);
 	f = saved_of(&c, CONFIG_HASHED);
 	n = text_of(&f, text, sizeof(text));
@@ -732,8 +732,8 @@ TEST(config_save_hashes_tokens)
 	sha256_hex(TOKEN_A, strlen(TOKEN_A), hash);
 	(void)snprintf(line, sizeof(line), "\ntoken=one:%s\n", hash);
 	CHECK(strstr(text, line) != NULL);
-	(void)snprintf(line, sizeof(line), "\nefast_token=%s\n", hash);
-	CHECK(strstr(text, line) != NULL);
+	CHECK(strstr(text, "\nefast_token=shown to others\n") !=
+	      NULL); /* the gate needs it as it is */
 	sha256_hex(TOKEN_B ":x", strlen(TOKEN_B ":x"), hash);
 	(void)snprintf(line, sizeof(line), "\ntoken=three:%s\n", hash);
 	CHECK(strstr(text, line) != NULL);

@@ -331,6 +331,7 @@ TEST(keeper_closes_descriptors_that_no_row_asks_for)
 				     : type == OP_BOX_RECORD ? 12
 				     : type == OP_BOX_LIMITS ? 98
 				     : type == OP_BOX_PORT   ? 11
+				     : type == OP_WAY_OPEN   ? 1
 							     : 8;
 
 			CHECK(ask((uint16_t)type, 1, body, len, fds, n) < 0);
@@ -597,6 +598,91 @@ TEST(keeper_takes_no_port_that_does_not_exist)
 		CHECK(ask(OP_BOX_PORT, 1, body, sizeof(body), NULL, 0) < 0);
 	}
 	check_silent();
+	keeper_close();
+}
+
+/* --- ways out ------------------------------------------------------------------------------------------------ */
+
+/* What came with the answer, or -1. */
+static int ask_way(uint8_t which)
+{
+	static struct chan_msg m;
+
+	CHECK_EQ_INT(ask(OP_WAY_OPEN, 3, &which, sizeof(which), NULL, 0), 0);
+	CHECK_EQ_INT(chan_recv(gate, &m), 1);
+	if (m.type == REPLY_FAILED)
+		return -1;
+	CHECK(m.nfds == 1 && m.len == 0);
+	return m.fds[0];
+}
+
+/* A gate chooses among the places that the keeper was told, by their number. */
+TEST(keeper_connects_to_what_it_was_told)
+{
+	struct sockaddr_in a = { .sin_family = AF_INET, .sin_addr = { htonl(INADDR_LOOPBACK) } };
+	struct sockaddr_in6 b = { .sin6_family = AF_INET6, .sin6_addr = IN6ADDR_LOOPBACK_INIT };
+	socklen_t len = sizeof(a), len6 = sizeof(b);
+	int v4 = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0), fd, there;
+	int v6 = socket(AF_INET6, SOCK_STREAM | SOCK_CLOEXEC, 0);
+	char text[64];
+	struct err e;
+
+	CHECK(bind(v4, (struct sockaddr *)&a, len) == 0 && listen(v4, 1) == 0);
+	CHECK_EQ_INT(getsockname(v4, (struct sockaddr *)&a, &len), 0);
+	keeper_open(true);
+	k.nways = 0;
+	(void)snprintf(text, sizeof(text), "127.0.0.1:%u", ntohs(a.sin_port));
+	CHECK_EQ_INT(ways_argument(&k, "", &e), 0);
+	CHECK_EQ_INT(ways_argument(&k, text, &e), 0);
+	CHECK_EQ_INT(ask_way(0), -1); /* nobody knows where that is */
+	fd = ask_way(1);
+	CHECK(fd >= 0);
+	there = accept(v4, NULL, NULL);
+	CHECK(there >= 0 && write(there, "x", 1) == 1 && recv(fd, text, 1, 0) == 1);
+	(void)close(fd);
+	(void)close(there);
+	if (v6 >= 0 && bind(v6, (struct sockaddr *)&b, len6) == 0) { /* this machine has it */
+		CHECK(listen(v6, 1) == 0 && getsockname(v6, (struct sockaddr *)&b, &len6) == 0);
+		(void)snprintf(text, sizeof(text), "::1:%u", ntohs(b.sin6_port));
+		CHECK_EQ_INT(ways_argument(&k, text, &e), 0);
+		fd = ask_way(2);
+		there = accept(v6, NULL, NULL);
+		CHECK(fd >= 0 && there >= 0);
+		(void)close(fd);
+		(void)close(there);
+	}
+	for (unsigned int which = k.nways; which < 256; which++)
+		CHECK_EQ_INT(ask_way((uint8_t)which), -1);
+	(void)close(v4);
+	(void)close(v6);
+	k.nways = 0;
+	keeper_close();
+}
+
+TEST(keeper_is_told_ways_in_numbers)
+{
+	static const char *const bad[] = { "x",
+					   "localhost:80",
+					   "127.0.0.1",
+					   "127.0.0.1:",
+					   "127.0.0.1:0",
+					   "127.0.0.1:65536",
+					   ":80",
+					   "::1:x",
+					   "fe80::1%lo:80",
+					   "127.0.0.1:8 ",
+					   "1.2.3:80" };
+	struct err e;
+
+	keeper_open(true);
+	k.nways = 0;
+	for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++)
+		CHECK_EQ_INT(ways_argument(&k, bad[i], &e), -1);
+	CHECK_EQ_INT(k.nways, 0);
+	for (unsigned int i = 0; i < WAYS_MAX; i++)
+		CHECK_EQ_INT(ways_argument(&k, "10.0.0.1:80", &e), 0);
+	CHECK_EQ_INT(ways_argument(&k, "10.0.0.1:80", &e), -1);
+	k.nways = 0;
 	keeper_close();
 }
 

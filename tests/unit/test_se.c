@@ -779,6 +779,7 @@ TEST(se_efast)
 	ask(c, "POST " SE "download_from_efast/s",
 	    "{`file_params`: [{`docid`: `d`}], `efast_url`: `http://x`, `token`: `t`}");
 	CHECK_EQ_INT(heard(c), 503);
-	CHECK_SAYS("`message`:`network access is not available`");
+	CHECK_SAYS("`message`:`network access is not available`,`detail`:`no document store was "
+		   "named");
 	finish(c, box);
 }
