@@ -2,7 +2,6 @@
 """The published client, ipybox of PyPI, with a box of ours: try_client.py does it, check by check. (What starts containers of
 Docker is not used.)"""
 import json
-import os
 import pathlib
 import re
 import shutil
