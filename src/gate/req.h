@@ -58,7 +58,7 @@ struct route {
 	void (*run)(struct req *r);
 	const struct fields *in; /* of a JSON body; NULL: none */
 	int status;              /* of success */
-	const char *answer;      /* name of what is answered, see openapi.c */
+	const char *answer;      /* name of what is answered, see openapi.h */
 	const char *doc;
 };
 

@@ -1,0 +1,101 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The tables behind /openapi.json: openapi_tables.c has them, openapi.c writes them down.
+ *
+ * A route is named "METHOD path", an answer as the table of routes names it: by a schema, or by a word of api_plains.
+ */
+#pragma once
+
+#include <stdbool.h>
+#include <stddef.h>
+
+#define BOX_FILES   "/v1/boxes/{box_id}/files"
+#define BOX_FILE    BOX_FILES "/{path*}"
+#define BOX_WATCH   "/v1/boxes/{box_id}/watch"
+#define BOX_ARCHIVE "/v1/boxes/{box_id}/archive"
+
+enum api_member_flags {
+	MEMBER_LIST = 1u << 0,     /* a list of these */
+	MEMBER_OPTIONAL = 1u << 1, /* not always there */
+};
+
+/* A member of an object. Rows of one schema stand together. */
+struct api_member {
+	const char *schema, *name;
+	const char *type; /* JSON's types, or the name of a schema */
+	unsigned int flags;
+	const char *words; /* the only ones that there are, or NULL */
+	const char *doc;
+};
+
+/* An answer that is no JSON. */
+struct api_plain {
+	const char *answer, *media;
+};
+
+/* What the data of an event is. */
+struct api_event {
+	const char *answer, *event, *schema;
+};
+
+/* An answer beside the one of its row: another status, or the same with another body. */
+struct api_more {
+	const char *route;
+	int status;
+	const char *answer, *doc;
+};
+
+/* A body that is neither JSON nor the form of an upload. */
+struct api_body {
+	const char *route, *media, *schema; /* schema NULL: bytes */
+};
+
+/* What a route is like: decides in which ways it can refuse. */
+enum api_trait {
+	TRAIT_ANY = 1u << 0,
+	TRAIT_GUARDED = 1u << 1, /* looks at token, Host and Origin */
+	TRAIT_BODY = 1u << 2,
+	TRAIT_NAMES = 1u << 3, /* path or body holds the id of something */
+	TRAIT_RUNS = 1u << 4,
+	TRAIT_EVENTS = 1u << 5,
+	TRAIT_HEALTH = 1u << 6, /* says why in its own words */
+	TRAIT_KEY = 1u << 7,    /* looks at Idempotency-Key */
+	TRAIT_BOX = 1u << 8,    /* is about a box of the own API */
+	TRAIT_STATE = 1u << 9,  /* the box must be ready for it */
+	TRAIT_QUERY = 1u << 10, /* takes parameters of the query */
+	TRAIT_INPUT = 1u << 11, /* feeds a program */
+	TRAIT_TYPED = 1u << 12, /* takes a body of one type only */
+	TRAIT_FILES = 1u << 13, /* is about files of a box */
+	TRAIT_WRITE = 1u << 14, /* of these, one that looks at If-Match */
+	TRAIT_RANGE = 1u << 15, /* and one that looks at Range */
+};
+
+struct api_refusal {
+	int status;
+	unsigned int traits; /* one of these */
+	bool later;          /* says when to try again; nothing was run */
+	const char *doc;
+};
+
+/* What stands in a path, in a query, or in a header of a route that answers with events. */
+struct api_param {
+	const char *name, *in;
+	const char *route; /* of a query or some headers */
+	const char *type, *doc;
+};
+
+/* A body to begin with. */
+struct api_example {
+	const char *schema, *name, *text;
+};
+
+extern const struct api_member api_members[];
+extern const struct api_plain api_plains[];
+extern const struct api_event api_events[];
+extern const struct api_more api_mores[];
+extern const struct api_body api_bodies[];
+extern const struct api_refusal api_refusals[];
+extern const struct api_param api_params[];
+extern const struct api_example api_examples[];
+extern const size_t api_nmembers, api_nplains, api_nevents, api_nmores, api_nbodies, api_nrefusals,
+	api_nparams, api_nexamples;
