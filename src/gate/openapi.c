@@ -18,12 +18,38 @@ enum { NAME_MAX_LEN = 128 };
 
 /* --- schemas --------------------------------------------------------------------------------- */
 
-static void write_ref(struct json *j, const char *schema)
+static void write_ref_to(struct json *j, const char *schema, size_t n)
 {
 	char ref[NAME_MAX_LEN + 32];
 
-	(void)snprintf(ref, sizeof(ref), "#/components/schemas/%s", schema);
+	(void)snprintf(ref, sizeof(ref), "#/components/schemas/%.*s", (int)n, schema);
 	json_str(j, "$ref", ref);
+}
+
+static void write_ref(struct json *j, const char *schema)
+{
+	write_ref_to(j, schema, strlen(schema));
+}
+
+/* One of these schemas, or null where a '?' is behind them. */
+static void write_any_of(struct json *j, const char *schemas)
+{
+	json_open(j, "anyOf", '[');
+	while (*schemas != '\0' && *schemas != '?') {
+		size_t n = strcspn(schemas, " ?");
+
+		json_open(j, NULL, '{');
+		write_ref_to(j, schemas, n);
+		json_close(j, '}');
+		schemas += n;
+		schemas += *schemas == ' ';
+	}
+	if (*schemas == '?') {
+		json_open(j, NULL, '{');
+		json_str(j, "type", "null");
+		json_close(j, '}');
+	}
+	json_close(j, ']');
 }
 
 /* Each word of a text. */
@@ -40,22 +66,10 @@ static void write_words(struct json *j, const char *words)
 
 static void write_type(struct json *j, const char *type)
 {
-	size_t n = strlen(type);
-
-	if (n == 0)
-		return;                                            /* anything */
-	if (isupper((unsigned char)*type) && type[n - 1] == '?') { /* or null */
-		char name[NAME_MAX_LEN];
-
-		(void)snprintf(name, sizeof(name), "%.*s", (int)(n - 1), type);
-		json_open(j, "anyOf", '[');
-		json_open(j, NULL, '{');
-		write_ref(j, name);
-		json_close(j, '}');
-		json_open(j, NULL, '{');
-		json_str(j, "type", "null");
-		json_close(j, '}');
-		json_close(j, ']');
+	if (*type == '\0')
+		return; /* anything */
+	if (isupper((unsigned char)*type) && strpbrk(type, " ?") != NULL) {
+		write_any_of(j, type);
 	} else if (isupper((unsigned char)*type)) {
 		write_ref(j, type);
 	} else if (strchr(type, ' ') == NULL) {
@@ -232,6 +246,8 @@ static unsigned int traits_of(const struct route *r)
 {
 	unsigned int t = TRAIT_ANY;
 
+	if (r->shape == SHAPE_DETAIL)
+		t |= TRAIT_DETAIL;
 	if ((r->flags & ROUTE_OPEN) == 0)
 		t |= TRAIT_GUARDED;
 	if (r->body != BODY_NONE)
@@ -321,12 +337,16 @@ static void write_params(struct json *j, const struct route *r)
 
 static void write_example(struct json *j, const char *schema)
 {
-	for (unsigned int i = 0; i < api_nexamples; i++)
-		if (strcmp(api_examples[i].schema, schema) == 0) {
-			json_open(j, "example", '{');
-			json_str(j, api_examples[i].name, api_examples[i].text);
-			json_close(j, '}');
-		}
+	unsigned int i = 0;
+
+	while (i < api_nexamples && strcmp(api_examples[i].schema, schema) != 0)
+		i++;
+	if (i == api_nexamples)
+		return;
+	json_open(j, "example", '{');
+	for (; i < api_nexamples && strcmp(api_examples[i].schema, schema) == 0; i++)
+		json_str(j, api_examples[i].name, api_examples[i].text);
+	json_close(j, '}');
 }
 
 /* A body of one type; schema NULL: bytes. */
@@ -424,25 +444,6 @@ static void open_response(struct json *j, int status, const char *doc)
 	json_str(j, "description", doc);
 }
 
-/* Of 422: one text, or a list of problems. */
-static void write_either(struct json *j)
-{
-	json_open(j, "content", '{');
-	json_open(j, "application/json", '{');
-	json_open(j, "schema", '{');
-	json_open(j, "anyOf", '[');
-	json_open(j, NULL, '{');
-	write_ref(j, "ValidationError");
-	json_close(j, '}');
-	json_open(j, NULL, '{');
-	write_ref(j, "DetailError");
-	json_close(j, '}');
-	json_close(j, ']');
-	json_close(j, '}');
-	json_close(j, '}');
-	json_close(j, '}');
-}
-
 static void write_later(struct json *j)
 {
 	json_open(j, "headers", '{');
@@ -455,22 +456,32 @@ static void write_later(struct json *j)
 	json_close(j, '}');
 }
 
-static void write_refusal(struct json *j, const struct route *r, const struct api_refusal *f)
+/* The schemas of a refusal. */
+static const char *refused_as(unsigned int traits, int status)
 {
-	bool health = f->status == 503 && (traits_of(r) & TRAIT_HEALTH) != 0;
+	const struct api_refused *f = api_refused;
 
-	open_response(j, f->status, health ? "boxes cannot be made" : f->doc);
-	if (f->later && !health)
-		write_later(j);
-	if (health)
-		write_content(j, "Health");
-	else if (r->shape != SHAPE_DETAIL)
-		write_content(j, "Error");
-	else if (f->status == 422)
-		write_either(j);
-	else
-		write_content(j, "DetailError");
-	json_close(j, '}');
+	while ((f->traits & traits) == 0 || (f->status != 0 && f->status != status))
+		f++;
+	return f->schemas;
+}
+
+static void write_refusals(struct json *j, unsigned int traits)
+{
+	int last = 0;
+
+	for (unsigned int i = 0; i < api_nrefusals; i++) {
+		const struct api_refusal *f = &api_refusals[i];
+
+		if (f->status == last || (f->traits & traits) == 0)
+			continue;
+		open_response(j, f->status, f->doc);
+		if (f->later)
+			write_later(j);
+		write_content(j, refused_as(traits, f->status));
+		json_close(j, '}');
+		last = f->status;
+	}
 }
 
 /* All bodies of the status that a route is about. */
@@ -514,9 +525,7 @@ static void write_responses(struct json *j, const struct route *r)
 		open_response(j, 204, "there are no further events");
 		json_close(j, '}');
 	}
-	for (unsigned int i = 0; i < api_nrefusals; i++)
-		if ((api_refusals[i].traits & traits_of(r)) != 0)
-			write_refusal(j, r, &api_refusals[i]);
+	write_refusals(j, traits_of(r));
 	json_close(j, '}');
 }
 

@@ -19,10 +19,11 @@ enum api_member_flags {
 	MEMBER_OPTIONAL = 1u << 1, /* not always there */
 };
 
-/* A member of an object. Rows of one schema stand together. */
+/* A member of an object. Rows of one schema stand together. Its type is JSON's, or several of them; or a schema, or one of several, or
+ * null where a '?' is behind them; or "", anything. */
 struct api_member {
 	const char *schema, *name;
-	const char *type; /* JSON's types, or the name of a schema */
+	const char *type;
 	unsigned int flags;
 	const char *words; /* the only ones that there are, or NULL */
 	const char *doc;
@@ -58,23 +59,32 @@ enum api_trait {
 	TRAIT_NAMES = 1u << 3, /* path or body holds the id of something */
 	TRAIT_RUNS = 1u << 4,
 	TRAIT_EVENTS = 1u << 5,
-	TRAIT_HEALTH = 1u << 6, /* says why in its own words */
-	TRAIT_KEY = 1u << 7,    /* looks at Idempotency-Key */
-	TRAIT_BOX = 1u << 8,    /* is about a box of the own API */
-	TRAIT_STATE = 1u << 9,  /* the box must be ready for it */
-	TRAIT_QUERY = 1u << 10, /* takes parameters of the query */
-	TRAIT_INPUT = 1u << 11, /* feeds a program */
-	TRAIT_TYPED = 1u << 12, /* takes a body of one type only */
-	TRAIT_FILES = 1u << 13, /* is about files of a box */
-	TRAIT_WRITE = 1u << 14, /* of these, one that looks at If-Match */
-	TRAIT_RANGE = 1u << 15, /* and one that looks at Range */
+	TRAIT_HEALTH = 1u << 6,  /* says why in its own words */
+	TRAIT_KEY = 1u << 7,     /* looks at Idempotency-Key */
+	TRAIT_BOX = 1u << 8,     /* is about a box of the own API */
+	TRAIT_STATE = 1u << 9,   /* the box must be ready for it */
+	TRAIT_QUERY = 1u << 10,  /* takes parameters of the query */
+	TRAIT_INPUT = 1u << 11,  /* feeds a program */
+	TRAIT_TYPED = 1u << 12,  /* takes a body of one type only */
+	TRAIT_FILES = 1u << 13,  /* is about files of a box */
+	TRAIT_WRITE = 1u << 14,  /* of these, one that looks at If-Match */
+	TRAIT_RANGE = 1u << 15,  /* and one that looks at Range */
+	TRAIT_DETAIL = 1u << 16, /* refuses as FastAPI does */
 };
 
+/* When something is refused. Rows of one status stand together, and the first that fits is told. */
 struct api_refusal {
 	int status;
 	unsigned int traits; /* one of these */
 	bool later;          /* says when to try again; nothing was run */
 	const char *doc;
+};
+
+/* What is answered then: the first row that fits. The last one always does. */
+struct api_refused {
+	unsigned int traits; /* one of these */
+	int status;          /* 0: any */
+	const char *schemas; /* one of these, separated by a space */
 };
 
 /* What stands in a path, in a query, or in a header of a route that answers with events. */
@@ -84,7 +94,7 @@ struct api_param {
 	const char *type, *doc;
 };
 
-/* A body to begin with. */
+/* A member of a body to begin with. Rows of one schema stand together. */
 struct api_example {
 	const char *schema, *name, *text;
 };
@@ -95,6 +105,7 @@ extern const struct api_event api_events[];
 extern const struct api_more api_mores[];
 extern const struct api_body api_bodies[];
 extern const struct api_refusal api_refusals[];
+extern const struct api_refused api_refused[];
 extern const struct api_param api_params[];
 extern const struct api_example api_examples[];
 extern const size_t api_nmembers, api_nplains, api_nevents, api_nmores, api_nbodies, api_nrefusals,

@@ -389,9 +389,17 @@ const struct api_refusal api_refusals[] = {
 	{ 429, TRAIT_INPUT, true, "the program does not read what it was given" },
 	{ 429, TRAIT_FILES, true, "as many operations on files of the box as may be are under way" },
 	{ 500, TRAIT_RUNS | TRAIT_FILES, false, "the box was lost, or broke its word" },
+	{ 503, TRAIT_HEALTH, false, "boxes cannot be made" },
 	{ 503, TRAIT_ANY, true, "there is no room, or a part of the server is not there" },
 };
 const size_t api_nrefusals = ARRAY_LEN(api_refusals);
+
+const struct api_refused api_refused[] = {
+	{ TRAIT_HEALTH, 503, "Health" },
+	{ TRAIT_DETAIL, 422, "ValidationError DetailError" },
+	{ TRAIT_DETAIL, 0, "DetailError" },
+	{ TRAIT_ANY, 0, "Error" },
+};
 
 #define ROOT_DOC "/: the path begins at the root of the box, not at its working directory"
 #define PATH_DOC "a directory; the working directory, or the root, unless said"
