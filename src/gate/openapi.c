@@ -95,6 +95,8 @@ static void write_member(struct json *j, const struct api_member *m)
 	if (m->words != NULL) {
 		json_open(j, "enum", '[');
 		write_words(j, m->words);
+		if (strstr(m->type, "null") != NULL)
+			json_null(j, NULL);
 		json_close(j, ']');
 	}
 	json_str(j, "description", m->doc);

@@ -14,12 +14,9 @@ import time
 import pytest
 
 from conftest import ROOT
+from described import Described, everything, jsonschema, needs_jsonschema, operations
 from server import WAIT_S, mark, needs_root, serve, shared, stat_of, until, waiting  # noqa: F401
 
-try:
-    import jsonschema
-except ImportError:
-    jsonschema = None
 try:
     from openapi_spec_validator import validate_spec
 except ImportError:
@@ -134,20 +131,6 @@ def api(server):
     status, document = server.call("GET", "/openapi.json")
     assert status == 200
     return document
-
-
-def operations(api):
-    for path, methods in api["paths"].items():
-        for method, call in methods.items():
-            yield method, path, call
-
-
-def everything(node):
-    """Every object in a document."""
-    if isinstance(node, dict):
-        yield node
-    for child in node.values() if isinstance(node, dict) else node if isinstance(node, list) else ():
-        yield from everything(child)
 
 
 def resolve(api, ref):
@@ -362,13 +345,9 @@ def test_defaults_of_the_schema_are_taken(server, api):
     assert said[0]["stdout"] == said[1]["stdout"] == "''\n42\n"
 
 
-@pytest.mark.skipif(not jsonschema, reason="python3-jsonschema is not installed: nobody compared answers with /openapi.json")
+@needs_jsonschema
 def test_answers_are_as_described(server, api):
-    def fits(value, name):
-        schema = {"$ref": f"#/components/schemas/{name}", "components": api["components"]}
-        jsonschema.Draft202012Validator(schema).validate(value)
-        assert set(value) <= set(api["components"]["schemas"][name]["properties"]), "nothing that is not described"
-
+    fits = Described(server).fits
     for path in ("/health", "/ready"):
         fits(server.call("GET", path)[1], "Health")
     ran = server.execute("open('a', 'w').write('x')")
@@ -407,6 +386,9 @@ def test_answers_are_as_described(server, api):
         seen.add(name)
         fits(data, described[name]["$ref"].rsplit("/", 1)[1])
     assert seen == set(described) - {"gap"}
+    for code in ("6 * 7", "1 / 0"):
+        fits(server.call("POST", f"{path}/cells?outputs=1", {"code": code})[1], "Cell")
+    fits(server.call("GET", f"{path}/cells")[1], "CellList")
     for status in (201, 200):
         answer = server.request("PUT", f"{path}/files/a%FF", b"x")
         assert answer[0] == status
