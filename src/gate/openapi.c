@@ -83,10 +83,12 @@ static void write_type(struct json *j, const char *type)
 
 static void write_member(struct json *j, const struct api_member *m)
 {
+	bool list = (m->flags & MEMBER_LIST) != 0;
+
 	json_open(j, m->name, '{');
-	if ((m->flags & MEMBER_LIST) != 0) {
-		json_str(j, "type", "array");
-		json_open(j, "items", '{');
+	if ((m->flags & (MEMBER_LIST | MEMBER_MAP)) != 0) {
+		json_str(j, "type", list ? "array" : "object");
+		json_open(j, list ? "items" : "additionalProperties", '{');
 		write_type(j, m->type);
 		json_close(j, '}');
 	} else {
@@ -103,25 +105,46 @@ static void write_member(struct json *j, const struct api_member *m)
 	json_close(j, '}');
 }
 
-/* The schema whose rows begin here; returns how many they are. */
+/* An object of n members. What it is a second time, if that is not NULL, is beside them as `result`. */
+static void write_object(struct json *j, const char *name, const struct api_member *rows, size_t n,
+			 const char *again)
+{
+	const struct api_member result = {
+		name, "result", again, 0, NULL, "the same once more, for older clients"
+	};
+
+	json_open(j, name, '{');
+	json_str(j, "type", "object");
+	json_open(j, "properties", '{');
+	for (size_t i = 0; i < n; i++)
+		write_member(j, &rows[i]);
+	if (again != NULL)
+		write_member(j, &result);
+	json_close(j, '}');
+	json_open(j, "required", '[');
+	for (size_t i = 0; i < n; i++)
+		if ((rows[i].flags & MEMBER_OPTIONAL) == 0)
+			json_str(j, NULL, rows[i].name);
+	if (again != NULL)
+		json_str(j, NULL, result.name);
+	json_close(j, ']');
+	json_close(j, '}');
+}
+
+/* The schema whose rows begin here, and its answer; returns how many they are. */
 static size_t write_schema(struct json *j, const struct api_member *first, size_t max)
 {
+	char answer[NAME_MAX_LEN];
 	size_t n = 0;
 
 	while (n < max && strcmp(first[n].schema, first->schema) == 0)
 		n++;
-	json_open(j, first->schema, '{');
-	json_str(j, "type", "object");
-	json_open(j, "properties", '{');
-	for (size_t i = 0; i < n; i++)
-		write_member(j, &first[i]);
-	json_close(j, '}');
-	json_open(j, "required", '[');
-	for (size_t i = 0; i < n; i++)
-		if ((first[i].flags & MEMBER_OPTIONAL) == 0)
-			json_str(j, NULL, first[i].name);
-	json_close(j, ']');
-	json_close(j, '}');
+	write_object(j, first->schema, first, n, NULL);
+	for (unsigned int i = 0; i < api_ntwice; i++)
+		if (strcmp(api_twice[i], first->schema) == 0) {
+			(void)snprintf(answer, sizeof(answer), "%sAnswer", first->schema);
+			write_object(j, answer, first, n, first->schema);
+		}
 	return n;
 }
 
@@ -181,10 +204,10 @@ static void write_schemas(struct json *j)
 
 /* --- operations ------------------------------------------------------------------------------ */
 
-static bool has_id(const struct fields *table)
+static bool has_field(const struct fields *table, const char *name)
 {
 	for (size_t i = 0; table != NULL && i < table->n; i++)
-		if (strcmp(table->rows[i].name, "file_id") == 0 || has_id(table->rows[i].sub))
+		if (strcmp(table->rows[i].name, name) == 0 || has_field(table->rows[i].sub, name))
 			return true;
 	return false;
 }
@@ -200,16 +223,38 @@ static bool answers_log(const struct route *r)
 	return answers(r, "command events") || answers(r, "cell events");
 }
 
+/* Whether a row is about this part of a route's path. */
+static bool is_part(const struct api_param *p, const struct route *r, const char *name, size_t n)
+{
+	return strcmp(p->in, "path") == 0 && strlen(p->name) == n &&
+	       memcmp(p->name, name, n) == 0 &&
+	       (p->route == NULL || strncmp(r->path, p->route, strlen(p->route)) == 0);
+}
+
 /* The row about a part of a path. */
-static unsigned int find_param(const char *name, size_t n)
+static unsigned int find_param(const struct route *r, const char *name, size_t n)
 {
 	unsigned int i = 0;
 
-	while (i < api_nparams &&
-	       !(strcmp(api_params[i].in, "path") == 0 && strlen(api_params[i].name) == n &&
-		 memcmp(api_params[i].name, name, n) == 0))
+	while (i < api_nparams && !is_part(&api_params[i], r, name, n))
 		i++;
 	return i;
+}
+
+/* What a path is made of, here: {path*} is a parameter like others, and a rest may be several. */
+static void make_path(const struct route *r, char path[NAME_MAX_LEN])
+{
+	const char *rest = NULL, *told = NULL;
+	size_t n = 0;
+
+	for (unsigned int i = 0; i < api_nrests && rest == NULL; i++) {
+		rest = strstr(r->path, api_rests[i].part);
+		told = api_rests[i].told;
+	}
+	for (const char *p = r->path; *p != '\0' && p != rest && n < NAME_MAX_LEN - 1; p++)
+		if (*p != '*')
+			path[n++] = *p;
+	(void)snprintf(path + n, NAME_MAX_LEN - n, "%s", rest != NULL ? told : "");
 }
 
 /* Whether "METHOD path" is this route. */
@@ -244,19 +289,53 @@ static bool has_params(const struct route *r)
 	return strchr(r->path, '{') != NULL;
 }
 
+/* Whether a route of Sandbox Runtime is about a file. */
+static bool has_place(const struct route *r)
+{
+	char path[NAME_MAX_LEN];
+
+	make_path(r, path);
+	return strstr(path, "{path}") != NULL || r->body == BODY_STREAM ||
+	       has_field(r->in, "filename") || has_field(r->in, "savename");
+}
+
+static unsigned int sandbox_traits_of(const struct route *r)
+{
+	unsigned int t = TRAIT_SANDBOX;
+
+	if (r->in != NULL)
+		t |= TRAIT_SANDBOX_JSON;
+	if (strchr(r->path, '{') != NULL)
+		t |= TRAIT_SESSION;
+	if (r->status >= 400)
+		t |= TRAIT_OFFLINE;
+	else if ((t & TRAIT_SESSION) != 0)
+		t |= TRAIT_USES;
+	if (answers(r, "SandboxSessionAnswer"))
+		t |= TRAIT_MAKES;
+	if (has_place(r))
+		t |= TRAIT_PLACE;
+	return t;
+}
+
 static unsigned int traits_of(const struct route *r)
 {
 	unsigned int t = TRAIT_ANY;
 
 	if (r->shape == SHAPE_DETAIL)
 		t |= TRAIT_DETAIL;
+	if (r->shape == SHAPE_SANDBOX)
+		t |= sandbox_traits_of(r);
+	if (strcmp(r->path, SE_HANDLER) == 0)
+		t |= TRAIT_HANDLER;
 	if ((r->flags & ROUTE_OPEN) == 0)
 		t |= TRAIT_GUARDED;
 	if (r->body != BODY_NONE)
 		t |= TRAIT_BODY;
-	if (strchr(r->path, '{') != NULL || has_id(r->in))
+	if (strchr(r->path, '{') != NULL || has_field(r->in, "file_id"))
 		t |= TRAIT_NAMES;
-	if (r->in != NULL && strcmp(r->method, "POST") == 0 && r->status != 204)
+	if (r->in != NULL && strcmp(r->method, "POST") == 0 && r->status != 204 &&
+	    r->shape != SHAPE_SANDBOX)
 		t |= TRAIT_RUNS;
 	if (answers(r, "events"))
 		t |= TRAIT_EVENTS;
@@ -288,12 +367,14 @@ static unsigned int traits_of(const struct route *r)
 /* "post_v1_sessions_session_id_bash" */
 static void make_id(const struct route *r, char id[NAME_MAX_LEN])
 {
+	char path[NAME_MAX_LEN];
 	size_t n = 0;
 
+	make_path(r, path);
 	for (const char *p = r->method; *p != '\0' && n < NAME_MAX_LEN - 1; p++)
 		id[n++] = (char)tolower((unsigned char)*p);
-	for (const char *p = r->path; *p != '\0' && n < NAME_MAX_LEN - 1; p++)
-		if (strchr("{}*", *p) == NULL)
+	for (const char *p = path; *p != '\0' && n < NAME_MAX_LEN - 1; p++)
+		if (strchr("{}", *p) == NULL)
 			id[n++] = isalnum((unsigned char)*p) ? *p : '_';
 	id[n] = '\0';
 }
@@ -301,8 +382,10 @@ static void make_id(const struct route *r, char id[NAME_MAX_LEN])
 /* The group of a route: "files" of /v1/files/{file_id}. */
 static struct http_slice tag_of(const struct route *r)
 {
-	static const char server[] = "server";
+	static const char server[] = "server", sandbox[] = "sandbox-runtime";
 
+	if (strncmp(r->path, SE_ROOT "/", strlen(SE_ROOT) + 1) == 0)
+		return (struct http_slice){ sandbox, sizeof(sandbox) - 1 };
 	if (strncmp(r->path, "/v1/", 4) != 0)
 		return (struct http_slice){ server, sizeof(server) - 1 };
 	return (struct http_slice){ r->path + 4, strcspn(r->path + 4, "/") };
@@ -324,11 +407,14 @@ static void write_param(struct json *j, const char *in, const char *name, size_t
 
 static void write_params(struct json *j, const struct route *r)
 {
-	json_open(j, "parameters", '[');
-	for (const char *p = strchr(r->path, '{'); p != NULL; p = strchr(p + 1, '{')) {
-		size_t n = strcspn(p + 1, "*}");
+	char path[NAME_MAX_LEN];
 
-		write_param(j, "path", p + 1, n, find_param(p + 1, n));
+	make_path(r, path);
+	json_open(j, "parameters", '[');
+	for (const char *p = strchr(path, '{'); p != NULL; p = strchr(p + 1, '{')) {
+		size_t n = strcspn(p + 1, "}");
+
+		write_param(j, "path", p + 1, n, find_param(r, p + 1, n));
 	}
 	for (unsigned int i = 0; i < api_nparams; i++)
 		if (has_param(r, i))
@@ -368,6 +454,8 @@ static bool is_body_required(const struct route *r)
 {
 	bool required = r->shape != SHAPE_OWN || is_route(r, "POST " BOX_FILES);
 
+	if (answers(r, "SandboxSessionAnswer") || answers(r, "SandboxCleanupAnswer"))
+		required = false;
 	for (size_t i = 0; r->in != NULL && i < r->in->n; i++)
 		required |= (r->in->rows[i].flags & (FIELD_REQUIRED | FIELD_ONE_OF)) != 0;
 	return required;
@@ -513,10 +601,12 @@ static void write_more(struct json *j, const struct route *r)
 static void write_responses(struct json *j, const struct route *r)
 {
 	json_open(j, "responses", '{');
-	open_response(j, r->status, r->status == 204 ? "done" : r->doc);
-	if (r->answer != NULL)
-		write_contents(j, r);
-	json_close(j, '}');
+	if (r->status < 400) { /* else it is refused always */
+		open_response(j, r->status, r->status == 204 ? "done" : r->doc);
+		if (r->answer != NULL)
+			write_contents(j, r);
+		json_close(j, '}');
+	}
 	write_more(j, r);
 	if ((r->flags & ROUTE_RUN) != 0) {
 		open_response(j, 202, "it runs; with `detach`");
@@ -568,26 +658,16 @@ static bool is_begun(unsigned int at)
 	return false;
 }
 
-/* {path*} is a parameter like others, here. */
-static void open_path(struct json *j, const char *path)
-{
-	char text[NAME_MAX_LEN];
-	size_t n = 0;
-
-	for (; *path != '\0' && n < sizeof(text) - 1; path++)
-		if (*path != '*')
-			text[n++] = *path;
-	text[n] = '\0';
-	json_open(j, text, '{');
-}
-
 static void write_paths(struct json *j)
 {
+	char path[NAME_MAX_LEN];
+
 	json_open(j, "paths", '{');
 	for (unsigned int i = 0; i < nroutes; i++) {
 		if (!is_told(&routes[i]) || is_begun(i))
 			continue;
-		open_path(j, routes[i].path);
+		make_path(&routes[i], path);
+		json_open(j, path, '{');
 		for (unsigned int k = i; k < nroutes; k++)
 			if (is_told(&routes[k]) && strcmp(routes[k].path, routes[i].path) == 0)
 				write_operation(j, &routes[k]);

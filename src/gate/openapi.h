@@ -13,10 +13,13 @@
 #define BOX_FILE    BOX_FILES "/{path*}"
 #define BOX_WATCH   "/v1/boxes/{box_id}/watch"
 #define BOX_ARCHIVE "/v1/boxes/{box_id}/archive"
+#define SE_ROOT     "/workspace/se"
+#define SE_HANDLER  SE_ROOT "/v2/execute_code"
 
 enum api_member_flags {
 	MEMBER_LIST = 1u << 0,     /* a list of these */
 	MEMBER_OPTIONAL = 1u << 1, /* not always there */
+	MEMBER_MAP = 1u << 2,      /* an object of these, with any keys */
 };
 
 /* A member of an object. Rows of one schema stand together. Its type is JSON's, or several of them; or a schema, or one of several, or
@@ -46,7 +49,7 @@ struct api_more {
 	const char *answer, *doc;
 };
 
-/* A body that is neither JSON nor the form of an upload. */
+/* A body that is neither JSON by a table of fields nor the form of an upload. */
 struct api_body {
 	const char *route, *media, *schema; /* schema NULL: bytes */
 };
@@ -70,6 +73,16 @@ enum api_trait {
 	TRAIT_WRITE = 1u << 14,  /* of these, one that looks at If-Match */
 	TRAIT_RANGE = 1u << 15,  /* and one that looks at Range */
 	TRAIT_DETAIL = 1u << 16, /* refuses as FastAPI does */
+
+	/* Sandbox Runtime. */
+	TRAIT_HANDLER = 1u << 17,
+	TRAIT_SANDBOX = 1u << 18,      /* all but handlers */
+	TRAIT_SANDBOX_JSON = 1u << 19, /* of these, those with a body of JSON */
+	TRAIT_SESSION = 1u << 20,      /* the path names a session */
+	TRAIT_USES = 1u << 21,         /* and that is worked with */
+	TRAIT_MAKES = 1u << 22,        /* it must not be there yet */
+	TRAIT_PLACE = 1u << 23,        /* path, query or body names a file */
+	TRAIT_OFFLINE = 1u << 24,      /* would need a network */
 };
 
 /* When something is refused. Rows of one status stand together, and the first that fits is told. */
@@ -90,8 +103,13 @@ struct api_refused {
 /* What stands in a path, in a query, or in a header of a route that answers with events. */
 struct api_param {
 	const char *name, *in;
-	const char *route; /* of a query or some headers */
+	const char *route; /* of a query or some headers; of a path: how it begins. NULL: any */
 	const char *type, *doc;
+};
+
+/* The rest of a path that its handler takes apart, and what is in it. */
+struct api_rest {
+	const char *part, *told;
 };
 
 /* A member of a body to begin with. Rows of one schema stand together. */
@@ -107,6 +125,9 @@ extern const struct api_body api_bodies[];
 extern const struct api_refusal api_refusals[];
 extern const struct api_refused api_refused[];
 extern const struct api_param api_params[];
+extern const struct api_rest api_rests[];
 extern const struct api_example api_examples[];
+/* Schemas whose members are answered twice, at the top and as `result`: "NameAnswer". */
+extern const char *const api_twice[];
 extern const size_t api_nmembers, api_nplains, api_nevents, api_nmores, api_nbodies, api_nrefusals,
-	api_nparams, api_nexamples;
+	api_nparams, api_nrests, api_nexamples, api_ntwice;

@@ -6,6 +6,14 @@
 
 #define COMMAND_STATUSES "running ok error timeout interrupted oom crashed cancelled"
 #define CELL_STATUSES    "queued " COMMAND_STATUSES
+#define HANDLER_ERRORS                                                        \
+	"Sandbox.InvalidParameter Sandbox.ExecTimeout Sandbox.ExecException " \
+	"Sandbox.TooManyRequestsExection Sandbox.NotInitialized Sandbox.InternalError"
+
+#define SE_DOWNLOAD SE_ROOT "/download/{file*}"
+#define SE_PREVIEW  SE_ROOT "/files/preview/{file*}"
+#define SE_LIST     SE_ROOT "/files/{directory*}"
+#define SE_READFILE SE_ROOT "/readfile/{file*}"
 
 /* clang-format off */
 const struct api_member api_members[] = {
@@ -287,11 +295,76 @@ const struct api_member api_members[] = {
 	{ "WatchEvent", "to_base64", "string", MEMBER_OPTIONAL, NULL, "its bytes, where they are not UTF-8" },
 	{ "WatchEndEvent", "reason", "string", 0, NULL, "why the box has ended; unwatched: there is nothing to watch any more" },
 
+	{ "SandboxHealth", "status", "string", 0, "success", "this answers" },
+	{ "SandboxSession", "session_id", "string", 0, NULL, "as the path names it" },
+	{ "SandboxDone", "status", "string", 0, "success", "there is no such session, or not any more" },
+	{ "SandboxFile", "filename", "string", 0, NULL, "where in the workspace it is" },
+	{ "SandboxFile", "size", "integer", 0, NULL, "in bytes" },
+	{ "SandboxRun", "stdout", "string", 0, NULL, "what the command wrote" },
+	{ "SandboxRun", "stderr", "string", 0, NULL, "what it wrote of errors" },
+	{ "SandboxRun", "returncode", "integer", 0, NULL, "128 and the signal where one ended it; 127: not found, 126: cannot be run" },
+	{ "SandboxCodeRun", "stdout", "string", 0, NULL, "what the script wrote" },
+	{ "SandboxCodeRun", "stderr", "string", 0, NULL, "what it wrote of errors" },
+	{ "SandboxCodeRun", "returncode", "integer", 0, NULL, "128 and the signal where one ended it; 127: not found, 126: cannot be run" },
+	{ "SandboxCodeRun", "output_variables", "object", MEMBER_OPTIONAL, NULL, "by name, where some were asked for: those of output_params that there are at its end" },
+	{ "SandboxListedFile", "filename", "string", 0, NULL, "from the top of the session on" },
+	{ "SandboxListedFile", "size", "integer", 0, NULL, "in bytes" },
+	{ "SandboxListedFile", "type", "string", 0, NULL, "what is behind the last dot of its name, or unknown" },
+	{ "SandboxFileList", "files", "SandboxListedFile", MEMBER_LIST, NULL, "regular files only" },
+	{ "SandboxPiece", "content", "string", 0, NULL, "a text, or base64" },
+	{ "SandboxPiece", "is_binary", "boolean", MEMBER_OPTIONAL, NULL, "it is base64; not behind the end of the file" },
+	{ "SandboxPiece", "offset", "integer", 0, NULL, "where the next piece begins" },
+	{ "SandboxPiece", "size", "integer", 0, NULL, "of the file, in bytes" },
+	{ "SandboxPiece", "is_eof", "boolean", 0, NULL, "there is no next piece" },
+	{ "SandboxStatusFile", "filename", "string", 0, NULL, "from the top of the session on" },
+	{ "SandboxStatusFile", "size", "integer", 0, NULL, "in bytes" },
+	{ "SandboxStatusFile", "type", "string", 0, NULL, "what is behind the last dot of its name, or unknown" },
+	{ "SandboxStatusFile", "modified_at", "string", 0, NULL, "when it was changed last, RFC 3339" },
+	{ "SandboxStatus", "id", "string", 0, NULL, "as the path names it" },
+	{ "SandboxStatus", "exists", "boolean", 0, NULL, "whether there is such a session" },
+	{ "SandboxStatus", "created_at", "string null", 0, NULL, "when it was made, RFC 3339" },
+	{ "SandboxStatus", "mount_point", "string null", 0, "/workspace", "where its programs see its files" },
+	{ "SandboxStatus", "is_mounted", "boolean", 0, NULL, "the same as exists" },
+	{ "SandboxStatus", "files", "SandboxStatusFile", MEMBER_LIST, NULL, "all of them; regular files only" },
+	{ "SandboxWorkspace", "mount_point", "string", 0, "/workspace", "where its programs see its files" },
+	{ "SandboxWorkspace", "created_at", "string", 0, NULL, "when it was made, RFC 3339" },
+	{ "SandboxWorkspaces", "workspaces", "SandboxWorkspace", MEMBER_MAP, NULL, "by the names of their sessions" },
+	{ "SandboxCleanup", "total", "integer", 0, NULL, "how many there were" },
+	{ "SandboxCleanup", "success", "integer", 0, NULL, "how many of them were ended" },
+	{ "SandboxCleanup", "failed", "string", MEMBER_LIST, NULL, "names of those that could not be ended" },
+	{ "SandboxCleanup", "skipped", "string", MEMBER_LIST, NULL, "names of those in which something runs" },
+
+	{ "HandlerRequest", "handler_code", "string", 0, NULL, "a module that defines handler(event) or handler(event, context); 102400 characters at most" },
+	{ "HandlerRequest", "event", "object", MEMBER_OPTIONAL, NULL, "what it is called with; __timeout in it: seconds that it may take, up to 3600" },
+	{ "HandlerRequest", "context", "object", MEMBER_OPTIONAL, NULL, "attributes of the context, beside those that it has" },
+	{ "HandlerMetrics", "duration_ms", "number", 0, NULL, "of the interpreter, by the clock on the wall" },
+	{ "HandlerMetrics", "memory_peak_mb", "number", 0, NULL, "the largest size in memory" },
+	{ "HandlerMetrics", "cpu_time_ms", "number", 0, NULL, "processor time" },
+	{ "HandlerMetrics", "timeout_seconds", "number", 0, NULL, "how long it might have taken" },
+	{ "HandlerAnswer", "stdout", "string", 0, NULL, "what the handler wrote" },
+	{ "HandlerAnswer", "stderr", "string", 0, NULL, "what it wrote of errors, its traceback, or why there is no result" },
+	{ "HandlerAnswer", "result", "", 0, NULL, "what it returned; null where it did not" },
+	{ "HandlerAnswer", "exit_code", "integer", 0, NULL, "0: it returned; 1: the code does not load, 2: it raised, 3: its result is no JSON, 6: it ended without one, 7: no code, 137: it was killed" },
+	{ "HandlerAnswer", "metrics", "HandlerMetrics", 0, NULL, "what it took" },
+
+	{ "SandboxErrorBody", "type", "string", 0, "SandboxError", "always the same" },
+	{ "SandboxErrorBody", "message", "string", 0, NULL, "what is wrong" },
+	{ "SandboxErrorBody", "detail", "string", 0, NULL, "what was wrong this time" },
+	{ "SandboxErrorBody", "stdout", "string", MEMBER_OPTIONAL, NULL, "what was written until time was up" },
+	{ "SandboxErrorBody", "stderr", "string", MEMBER_OPTIONAL, NULL, "what was written of errors until then" },
+	{ "SandboxError", "detail", "SandboxErrorBody", 0, NULL, "what is wrong" },
+	{ "HandlerErrorBody", "error_code", "string", 0, HANDLER_ERRORS, "for programs" },
+	{ "HandlerErrorBody", "description", "string", 0, NULL, "what is wrong" },
+	{ "HandlerErrorBody", "error_detail", "string", 0, NULL, "what was wrong this time" },
+	{ "HandlerErrorBody", "solution", "string", 0, NULL, "what to do" },
+	{ "HandlerErrorBody", "error_link", "string", 0, NULL, "empty" },
+	{ "HandlerError", "detail", "HandlerErrorBody", 0, NULL, "what is wrong" },
+
 	{ "DetailError", "detail", "string", 0, NULL, "what is wrong" },
 	{ "ValidationProblem", "type", "string", 0, NULL, "what kind of problem" },
 	{ "ValidationProblem", "loc", "string integer", MEMBER_LIST, NULL, "the way to what is wrong: \"body\", keys, indices" },
 	{ "ValidationProblem", "msg", "string", 0, NULL, "what is wrong with it" },
-	{ "ValidationProblem", "input", "", 0, NULL, "what was sent there" },
+	{ "ValidationProblem", "input", "", MEMBER_OPTIONAL, NULL, "what was sent there, if that is not long" },
 	{ "ValidationProblem", "ctx", "object", MEMBER_OPTIONAL, NULL, "the bound that it broke, and the like" },
 	{ "ValidationError", "detail", "ValidationProblem", MEMBER_LIST, NULL, "at least one" },
 
@@ -313,6 +386,7 @@ const struct api_plain api_plains[] = {
 	{ "cell events", "text/event-stream" },
 	{ "watch events", "text/event-stream" },
 	{ "bytes", "application/octet-stream" },
+	{ "shown", "*/*" },
 	{ "archive", "application/gzip" },
 	{ "tar", "application/x-tar" },
 	{ "text", "text/plain" },
@@ -360,6 +434,10 @@ const struct api_more api_mores[] = {
 	{ "POST " BOX_FILE, 200, "FileEntry", "it took the place of another, was there, or was moved" },
 	{ "POST " BOX_FILES, 200, "FileEntry", "it took the place of another" },
 	{ "GET " BOX_ARCHIVE, 200, "tar", NULL },
+	{ "GET " SE_DOWNLOAD, 206, "bytes", "the part of it that Range asks for" },
+	{ "GET " SE_DOWNLOAD, 304, NULL, "it is as If-None-Match has it" },
+	{ "GET " SE_PREVIEW, 206, "shown", "the part of it that Range asks for" },
+	{ "GET " SE_PREVIEW, 304, NULL, "it is as If-None-Match has it" },
 };
 const size_t api_nmores = ARRAY_LEN(api_mores);
 
@@ -369,14 +447,20 @@ const struct api_body api_bodies[] = {
 	{ "POST " BOX_FILES, "multipart/form-data", "FileForm" },
 	{ "PUT " BOX_ARCHIVE, "application/gzip", NULL },
 	{ "PUT " BOX_ARCHIVE, "application/x-tar", NULL },
+	{ "POST " SE_HANDLER, "application/json", "HandlerRequest" },
 };
 const size_t api_nbodies = ARRAY_LEN(api_bodies);
 
 const struct api_refusal api_refusals[] = {
+	{ 400, TRAIT_PLACE, false, "the path of a file, what is there, or the body is wrong" },
+	{ 400, TRAIT_HANDLER, false, "the code is too long, timeout_ms makes no sense, or the body cannot be read at all" },
 	{ 400, TRAIT_BODY, false, "the body cannot be read at all" },
 	{ 401, TRAIT_GUARDED, false, "a token is needed, or this one is not known" },
 	{ 403, TRAIT_GUARDED, false, "a page of another origin asks, or a proxy without a token; or the user of a box may not do this" },
+	{ 404, TRAIT_PLACE, false, "there is no such file, or the path names no session" },
+	{ 404, TRAIT_SESSION, false, "the path names no session, or something below one" },
 	{ 404, TRAIT_NAMES, false, "nothing of yours has this id" },
+	{ 409, TRAIT_MAKES, false, "there is a session of this name" },
 	{ 409, TRAIT_EVENTS | TRAIT_KEY | TRAIT_STATE, false, "the Idempotency-Key was used with another body, a name is taken, or something is in another state" },
 	{ 410, TRAIT_EVENTS | TRAIT_BOX, false, "what it is about has ended, or is not held any more" },
 	{ 412, TRAIT_WRITE, false, "the file is not as If-Match or If-None-Match has it" },
@@ -384,18 +468,32 @@ const struct api_refusal api_refusals[] = {
 	{ 415, TRAIT_TYPED, false, "the body is of another type" },
 	{ 416, TRAIT_RANGE, false, "the file has no byte of this range" },
 	{ 421, TRAIT_GUARDED, false, "the Host is not one of this server's" },
-	{ 422, TRAIT_BODY | TRAIT_QUERY | TRAIT_FILES, false, "a value is missing or cannot be taken" },
+	{ 422, TRAIT_BODY | TRAIT_QUERY | TRAIT_FILES | TRAIT_SESSION, false, "a value is missing or cannot be taken" },
 	{ 429, TRAIT_RUNS, true, "as many programs as may are running" },
 	{ 429, TRAIT_INPUT, true, "the program does not read what it was given" },
 	{ 429, TRAIT_FILES, true, "as many operations on files of the box as may be are under way" },
+	{ 429, TRAIT_USES, true, "as much as may be waits for the session, or there are as many boxes as may be" },
+	{ 500, TRAIT_USES, false, "the session cannot be made, or has ended; of what was run also: time was up" },
+	{ 500, TRAIT_HANDLER, false, "time was up, or the box was lost" },
 	{ 500, TRAIT_RUNS | TRAIT_FILES, false, "the box was lost, or broke its word" },
 	{ 503, TRAIT_HEALTH, false, "boxes cannot be made" },
+	{ 503, TRAIT_OFFLINE, false, "always, where the request is right: there is no network yet" },
+	{ 503, TRAIT_SANDBOX, false, "there is no room, or a part of the server is not there" },
 	{ 503, TRAIT_ANY, true, "there is no room, or a part of the server is not there" },
 };
 const size_t api_nrefusals = ARRAY_LEN(api_refusals);
 
 const struct api_refused api_refused[] = {
 	{ TRAIT_HEALTH, 503, "Health" },
+	{ TRAIT_HANDLER, 400, "HandlerError DetailError" },
+	{ TRAIT_HANDLER, 422, "ValidationError" },
+	{ TRAIT_HANDLER, 500, "HandlerError" },
+	{ TRAIT_HANDLER, 503, "HandlerError DetailError" },
+	{ TRAIT_SANDBOX_JSON, 400, "SandboxError DetailError" },
+	{ TRAIT_SANDBOX_JSON, 415, "DetailError" },
+	{ TRAIT_SANDBOX_JSON, 422, "ValidationError SandboxError" },
+	{ TRAIT_SANDBOX_JSON, 503, "SandboxError DetailError" },
+	{ TRAIT_SANDBOX, 0, "SandboxError" },
 	{ TRAIT_DETAIL, 422, "ValidationError DetailError" },
 	{ TRAIT_DETAIL, 0, "DetailError" },
 	{ TRAIT_ANY, 0, "Error" },
@@ -406,6 +504,9 @@ const struct api_refused api_refused[] = {
 
 const struct api_param api_params[] = {
 	{ "file_id", "path", NULL, "string", "as the upload or the run that made the file said" },
+	{ "session_id", "path", SE_ROOT, "string", "any text of up to 255 bytes, without control characters" },
+	{ "path", "path", SE_LIST, "string", "of a directory, below the workspace; empty or / for the workspace itself" },
+	{ "path", "path", SE_ROOT, "string", "of a file, below the workspace; slashes separate names, encoded ones too" },
 	{ "session_id", "path", NULL, "string", "as its creation said" },
 	{ "box_id", "path", NULL, "string", "as its creation said; or name:x for the one that is named x" },
 	{ "command_id", "path", NULL, "string", "as its start said" },
@@ -457,8 +558,25 @@ const struct api_param api_params[] = {
 	{ "format", "query", "GET " BOX_ARCHIVE, "string", "tar.gz, unless said, or tar" },
 	{ "path", "query", "PUT " BOX_ARCHIVE, "string", PATH_DOC },
 	{ "root", "query", "PUT " BOX_ARCHIVE, "string", ROOT_DOC },
+	{ "filename", "query", "POST " SE_ROOT "/upload/{session_id*}", "string", "where in the workspace; the name of the part unless said" },
+	{ "Range", "header", "GET " SE_DOWNLOAD, "string", "one range of bytes" },
+	{ "If-Range", "header", "GET " SE_DOWNLOAD, "string", "an ETag: the range holds only for this one" },
+	{ "If-None-Match", "header", "GET " SE_DOWNLOAD, "string", "ETags of what the client has" },
+	{ "Range", "header", "GET " SE_PREVIEW, "string", "one range of bytes" },
+	{ "If-Range", "header", "GET " SE_PREVIEW, "string", "an ETag: the range holds only for this one" },
+	{ "If-None-Match", "header", "GET " SE_PREVIEW, "string", "ETags of what the client has" },
+	{ "recursive", "query", "GET " SE_LIST, "boolean", "what is in directories, too" },
+	{ "offset", "query", "GET " SE_READFILE, "integer", "the byte to begin with; 0 unless said" },
+	{ "buffer_size", "query", "GET " SE_READFILE, "integer", "how many bytes at most, of which no more than a mebibyte is sent; 4096 unless said" },
+	{ "timeout_ms", "query", "POST " SE_HANDLER, "integer", "how long it may take, up to 3600000; wins over the event" },
 };
 const size_t api_nparams = ARRAY_LEN(api_params);
+
+const struct api_rest api_rests[] = {
+	{ "{file*}", "{session_id}/{path}" },
+	{ "{directory*}", "{session_id}/{path}" },
+};
+const size_t api_nrests = ARRAY_LEN(api_rests);
 
 const struct api_example api_examples[] = {
 	{ "ExecuteRequest", "code", "print(6 * 7)" },
@@ -470,6 +588,26 @@ const struct api_example api_examples[] = {
 	{ "CellInput", "text", "yes" },
 	{ "KernelRequest", "kernel", "main" },
 	{ "CommandSignal", "signal", "SIGINT" },
+	{ "SessionRequest", "size", "100M" },
+	{ "CreateFileRequest", "filename", "hello.txt" },
+	{ "CreateFileRequest", "content", "hello\n" },
+	{ "ExecuteCommandRequest", "command", "python3 --version" },
+	{ "ExecuteCodeRequest", "code", "print(6 * 7)" },
+	{ "HandlerRequest", "handler_code", "def handler(event):\n    return 6 * 7" },
 };
 const size_t api_nexamples = ARRAY_LEN(api_examples);
+
+const char *const api_twice[] = {
+	"SandboxSession",
+	"SandboxDone",
+	"SandboxFile",
+	"SandboxRun",
+	"SandboxCodeRun",
+	"SandboxFileList",
+	"SandboxPiece",
+	"SandboxStatus",
+	"SandboxWorkspaces",
+	"SandboxCleanup",
+};
+const size_t api_ntwice = ARRAY_LEN(api_twice);
 /* clang-format on */

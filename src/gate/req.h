@@ -57,7 +57,7 @@ struct route {
 	unsigned int flags;
 	void (*run)(struct req *r);
 	const struct fields *in; /* of a JSON body; NULL: none */
-	int status;              /* of success */
+	int status;              /* of success; from 400 on: it is refused always */
 	const char *answer;      /* name of what is answered, see openapi.h */
 	const char *doc;
 };
