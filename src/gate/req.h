@@ -57,8 +57,8 @@ struct route {
 	unsigned int flags;
 	void (*run)(struct req *r);
 	const struct fields *in; /* of a JSON body; NULL: none */
-	int status;              /* of success */
-	const char *answer;      /* name of what is answered, see openapi.c */
+	int status;              /* of success; from 400 on: it is refused always */
+	const char *answer;      /* name of what is answered, see openapi.h */
 	const char *doc;
 };
 

@@ -8,9 +8,10 @@ import os
 
 import pytest
 
-from se import BASE, Session, handle, quoted, refused, unwrapped
+from described import Described, needs_jsonschema, operations
+from se import BASE, Session, each, handle, quoted, refused, unwrapped
 from se_client import SandboxError, SharedEnvSandbox, new_answer, old_answer
-from server import mark, needs_root, serve, shared, until  # noqa: F401
+from server import file_part, mark, multipart, needs_root, serve, shared, until  # noqa: F401
 
 pytestmark = needs_root
 
@@ -286,6 +287,125 @@ def test_routes_that_are_none(server, method, path):
 def test_a_store_that_is_not_there(session, body):
     """The documents of another product: said to be wrong, or not to be had."""
     refused(*session.call("POST", "download_from_efast", body=body))
+
+
+# --- as it is described --------------------------------------------------------------------------------------
+
+
+def test_its_description(server):
+    assert server.request("GET", "/api.json")[2] == server.request("GET", "/openapi.json")[2]
+    paths = server.call("GET", "/api.json")[1]["paths"]
+    assert {f"{BASE}/healthy", f"{BASE}/v2/execute_code", f"{BASE}/workspaces"} <= set(paths)
+
+
+FORM, UPLOAD = multipart([file_part(bytes(range(256)), "b.bin")])
+JSON = {"Content-Type": "application/json"}
+HANDLER = "def handler(event, context):\n    print(1)\n    return event"
+
+# In this order, in one session: method, route, its path, query, body, headers, status.
+CALLS = [
+    ("GET", "healthy", None, "", None, None, 200),
+    ("GET", "status", None, "", None, None, 200),
+    ("POST", "session", None, "", {"size": "128k"}, None, 200),
+    ("POST", "session", None, "", {}, None, 409),
+    ("POST", "session", None, "", {"size": 1}, None, 422),
+    ("POST", "session", None, "", {"size": "x"}, None, 422),
+    ("POST", "create", None, "", {"filename": "d/a.txt", "content": "text"}, None, 200),
+    ("POST", "create", None, "", {"filename": "../a.txt", "content": "text"}, None, 400),
+    ("POST", "create", None, "", b'{"filename": "a", "content": "\xff"}', JSON, 400),
+    ("POST", "create", None, "", {"filename": "large", "content": "x" * 500_000}, None, 413),
+    ("POST", "create", None, "", b"filename=a", {"Content-Type": "text/plain"}, 415),
+    ("POST", "create", None, "", {"filename": 1, "mode": -1}, None, 422),
+    ("POST", "upload", None, "", UPLOAD, {"Content-Type": FORM}, 200),
+    ("POST", "upload", None, "?filename=d/b.html", UPLOAD, {"Content-Type": FORM}, 200),
+    ("POST", "upload", None, "?filename=..", UPLOAD, {"Content-Type": FORM}, 400),
+    ("POST", "upload", None, "", b"", {"Content-Type": FORM}, 400),
+    ("POST", "upload", None, "", UPLOAD[:-4], {"Content-Type": FORM}, 400),
+    ("POST", "upload", None, "", b"x", {"Content-Type": "text/plain"}, 415),
+    ("GET", "download", "d/a.txt", "", None, None, 200),
+    ("GET", "download", "d/a.txt", "", None, {"Range": "bytes=1-2"}, 206),
+    ("GET", "download", "d/a.txt", "", None, {"If-None-Match": "*"}, 304),
+    ("GET", "download", "d", "", None, None, 400),
+    ("GET", "download", "none", "", None, None, 404),
+    ("GET", "files/preview", "d/a.txt", "", None, None, 200),
+    ("GET", "files/preview", "d/b.html", "", None, {"Range": "bytes=-1"}, 206),
+    ("GET", "files/preview", "b.bin", "", None, None, 400),
+    ("GET", "files/preview", "none.txt", "", None, None, 404),
+    ("GET", "files", "", "", None, None, 200),
+    ("GET", "files", "/", "?recursive=true", None, None, 200),
+    ("GET", "files", "d/a.txt", "", None, None, 400),
+    ("GET", "files", "none", "", None, None, 404),
+    ("GET", "files", "", "?recursive=maybe", None, None, 422),
+    ("GET", "readfile", "d/a.txt", "", None, None, 200),
+    ("GET", "readfile", "d/a.txt", "?offset=1&buffer_size=2", None, None, 200),
+    ("GET", "readfile", "d/a.txt", "?offset=1000", None, None, 200),
+    ("GET", "readfile", "b.bin", "", None, None, 200),
+    ("GET", "readfile", "d", "", None, None, 400),
+    ("GET", "readfile", "none", "", None, None, 404),
+    ("GET", "readfile", "b.bin", "?offset=x", None, None, 422),
+    ("POST", "execute", None, "", {"command": "echo 1; echo 2 >&2; exit 3"}, None, 200),
+    ("POST", "execute", None, "", {"command": "none", "args": ["x"]}, None, 200),
+    ("POST", "execute", None, "", b"{", {"Content-Type": "text/plain"}, 415),
+    ("POST", "execute", None, "", b"{", JSON, 422),
+    ("POST", "execute", None, "", {"command": "echo", "args": ["x" * 1_000_000] * 4}, None, 422),
+    ("POST", "execute_code", None, "", {"code": "print(1)"}, None, 200),
+    ("POST", "execute_code", None, "", {"code": "x = 1", "filename": "d/x.py", "output_params": ["x", "y"]}, None, 200),
+    ("POST", "execute_code", None, "", {"code": "1", "filename": "/"}, None, 400),
+    ("POST", "execute_code", None, "", {"code": "1", "script_type": "ruby"}, None, 422),
+    ("GET", "status", None, "", None, None, 200),
+    ("GET", "status", None, "", None, {"Origin": "http://example.org"}, 403),
+    ("GET", "status", None, "", None, {"Host": "example.org"}, 421),
+    ("GET", "workspaces", None, "", None, None, 200),
+    ("POST", "cleanup-all", None, "", {"force": []}, None, 422),
+    ("POST", "cleanup-all", None, "", {"force": True}, None, 200),
+    ("DELETE", "session", None, "", None, None, 200),
+    ("POST", "download_from_efast", None, "", {}, None, 400),
+    ("POST", "download_from_efast", None, "", {"file_params": 1}, None, 422),
+    ("POST", "download_from_efast", None, "", {"file_params": [{"docid": "x"}], "efast_url": "http://x", "token": "t"}, None, 503),
+    ("POST", "v2/execute_code", None, "", {"handler_code": HANDLER, "event": {"a": [1, None]}, "context": {"b": 1}}, None, 200),
+    ("POST", "v2/execute_code", None, "", {"handler_code": "def handler(event): 1 / 0"}, None, 200),
+    ("POST", "v2/execute_code", None, "", {"handler_code": "import os\ndef handler(event): os._exit(1)"}, None, 200),
+    ("POST", "v2/execute_code", None, "", {"handler_code": "x" * 102401}, None, 400),
+    ("POST", "v2/execute_code", None, "?timeout_ms=x", {"handler_code": HANDLER}, None, 400),
+    ("POST", "v2/execute_code", None, "", {"handler_code": HANDLER}, {"Origin": "http://example.org"}, 403),
+    ("POST", "v2/execute_code", None, "", {"handler_code": HANDLER, "event": 1}, None, 422),
+    ("POST", "v2/execute_code", None, "", {"event": {"long": "x" * 5000}}, None, 422),
+    ("POST", "v2/execute_code", None, "?timeout_ms=100", {"handler_code": "def handler(event):\n while True: pass"}, None, 500),
+]
+
+
+def described_path(api, route, inside):
+    """The path of a route as the description has it."""
+    path = f"{BASE}/{route}" + ("" if inside is None else "/{session_id}/{path}")
+    return path if path in api["paths"] else f"{BASE}/{route}/{{session_id}}"
+
+
+@needs_jsonschema
+def test_answers_are_as_described(server):
+    """Whatever is answered, and with which status: nothing is missing that was promised, nothing is there that was not told."""
+    described = Described(server)
+    with Session(server, "as/described") as session:
+        def check(row):
+            method, route, inside, query, body, headers, expected = row
+            path = described_path(described.api, route, inside)
+            status, _, data = described.ask(method, path, query, body, headers, session_id=session.id, path=inside)
+            assert status == expected, (status, data[:300])
+
+        each(CALLS, check)
+        status, _, _ = described.ask("GET", f"{BASE}/status/{{session_id}}", session_id="\x01")
+        assert status == 422
+    answered = {(method, path) for method, path, status in described.seen if status == 200}
+    told = {(method, path) for method, path, call in operations(described.api) if call["tags"] == ["sandbox-runtime"]}
+    assert told - answered == {("post", f"{BASE}/download_from_efast/{{session_id}}")}
+
+
+@needs_jsonschema
+def test_the_end_of_time_is_as_described(serve):
+    described = Described(serve(env={**NO_POOL, "SANDBOX_TIMEOUT_SECONDS": "1"}))
+    with Session(described.server) as session:
+        for route, body in (("execute", {"command": "echo 1; sleep 1000"}), ("execute_code", {"code": "import time\ntime.sleep(1000)"})):
+            status, _, data = described.ask("POST", f"{BASE}/{route}/{{session_id}}", "", body, session_id=session.id)
+            assert status == 500 and {"stdout", "stderr"} <= set(json.loads(data)["detail"])
 
 
 # --- sessions and those who run them -------------------------------------------------------------------------
