@@ -329,6 +329,17 @@ const struct api_member api_members[] = {
 	{ "SandboxWorkspace", "mount_point", "string", 0, "/workspace", "where its programs see its files" },
 	{ "SandboxWorkspace", "created_at", "string", 0, NULL, "when it was made, RFC 3339" },
 	{ "SandboxWorkspaces", "workspaces", "SandboxWorkspace", MEMBER_MAP, NULL, "by the names of their sessions" },
+	{ "SandboxDocument", "docid", "string", 0, NULL, "which document" },
+	{ "SandboxDocument", "status", "string", 0, "success failed", "whether it is there" },
+	{ "SandboxDocument", "filename", "string", MEMBER_OPTIONAL, NULL, "of one that is there: where in the session" },
+	{ "SandboxDocument", "size", "integer", MEMBER_OPTIONAL, NULL, "of one that is there: in bytes" },
+	{ "SandboxDocument", "message", "string", MEMBER_OPTIONAL, NULL, "of one that failed: why" },
+	{ "SandboxDocuments", "message", "string", 0, NULL, "the numbers, for people" },
+	{ "SandboxDocuments", "success_count", "integer", 0, NULL, "how many were fetched" },
+	{ "SandboxDocuments", "failed_count", "integer", 0, NULL, "how many were not" },
+	{ "SandboxDocuments", "total_count", "integer", 0, NULL, "how many were asked for" },
+	{ "SandboxDocuments", "results", "SandboxDocument", MEMBER_LIST, NULL, "each, in the order of the request" },
+	{ "SandboxDocuments", "save_path", "string", 0, NULL, "as it was asked for" },
 	{ "SandboxCleanup", "total", "integer", 0, NULL, "how many there were" },
 	{ "SandboxCleanup", "success", "integer", 0, NULL, "how many of them were ended" },
 	{ "SandboxCleanup", "failed", "string", MEMBER_LIST, NULL, "names of those that could not be ended" },
@@ -608,6 +619,7 @@ const char *const api_twice[] = {
 	"SandboxStatus",
 	"SandboxWorkspaces",
 	"SandboxCleanup",
+	"SandboxDocuments",
 };
 const size_t api_ntwice = ARRAY_LEN(api_twice);
 /* clang-format on */

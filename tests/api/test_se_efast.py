@@ -11,7 +11,8 @@ import time
 
 import pytest
 
-from se import MIB, Session, refused
+from described import Described, needs_jsonschema
+from se import BASE, MIB, Session, refused
 from server import Server, ends, needs_root, serve  # noqa: F401
 
 pytestmark = needs_root
@@ -142,6 +143,14 @@ def test_documents(store, session):
     path, headers = store.fetched[0]
     assert path == "/object/a1?signature=a%2Fb" and headers["X-Signed"] == "yes"
     assert TOKEN not in str(store.fetched), "the token is for the store, not for where its files are"
+
+
+@needs_jsonschema
+def test_it_is_as_described(store, server, session):
+    store.documents["a"] = {"name": "f", "data": b"x"}
+    described = Described(server)
+    for body, expected in [({"file_params": [{"docid": "a"}, {"docid": "none"}]}, 200), ({"file_params": [{"docid": "a"}], "efast_url": "http://x"}, 403)]:
+        assert described.ask("POST", f"{BASE}/download_from_efast/{{session_id}}", "", body, None, session_id=session.id)[0] == expected
 
 
 def test_a_session_is_made_for_it(store, server):

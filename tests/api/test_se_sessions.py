@@ -396,7 +396,7 @@ def test_answers_are_as_described(server):
         assert status == 422
     answered = {(method, path) for method, path, status in described.seen if status == 200}
     told = {(method, path) for method, path, call in operations(described.api) if call["tags"] == ["sandbox-runtime"]}
-    assert told - answered == {("post", f"{BASE}/download_from_efast/{{session_id}}")}
+    assert told - answered == {("post", f"{BASE}/download_from_efast/{{session_id}}")}, "but this, which test_se_efast.py has"
 
 
 @needs_jsonschema
