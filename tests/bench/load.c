@@ -8,8 +8,8 @@
  *   load socket PORT PATH MESSAGE END EXPECT MS                 a message over and over, on one WebSocket
  *   load jupyter PORT PATH FRAMING CONTENT PIECE TIMES MS       a cell over and over, on a kernel's channels
  *   load kernels PORT CREATE PATH FRAMING CONTENT PIECE TIMES TOTAL   new kernels at once, a cell on each
- *   load up PORT FILE                                           a file to POST /v1/files, by sendfile
- *   load put PORT PATH FILE                                     a file as the body of a PUT, by sendfile
+ *   load up PORT FILE [PATH]                                    a file as a form to POST /v1/files, by sendfile
+ *   load put PORT PATH FILE [METHOD]                            a file as the body of a PUT, by sendfile
  *   load down PORT PATH BYTES [FILE]                            an answer, discarded; with FILE compared
  *   load chunks PORT PATH [FILE]                                an answer in chunks, discarded; with FILE kept there
  *   load flood PORT REQUEST CHARACTER                           a stream of events; counts that character
@@ -295,9 +295,9 @@ int main(int argc, char **argv)
 		return do_jupyter(argv + 2);
 	if (strcmp(verb, "kernels") == 0 && argc == 10)
 		return do_kernels(argv + 2);
-	if (strcmp(verb, "up") == 0 && argc == 4)
+	if (strcmp(verb, "up") == 0 && (argc == 4 || argc == 5))
 		return do_up(argv + 2);
-	if (strcmp(verb, "put") == 0 && argc == 5)
+	if (strcmp(verb, "put") == 0 && (argc == 5 || argc == 6))
 		return do_put(argv + 2);
 	if (strcmp(verb, "down") == 0 && (argc == 5 || argc == 6))
 		return do_down(argv + 2);

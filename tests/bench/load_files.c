@@ -88,9 +88,10 @@ int do_up(char **arg)
 	(void)snprintf(after, sizeof(after), "\r\n--%s--\r\n", boundary);
 	(void)snprintf(
 		head, sizeof(head),
-		"POST /v1/files HTTP/1.1\r\nHost: 127.0.0.1\r\n"
+		"POST %s HTTP/1.1\r\nHost: 127.0.0.1\r\n"
 		"Content-Type: multipart/form-data; boundary=%s\r\nContent-Length: %llu\r\n\r\n%s",
-		boundary, (unsigned long long)size + strlen(before) + strlen(after), before);
+		arg[2] != NULL ? arg[2] : "/v1/files", boundary,
+		(unsigned long long)size + strlen(before) + strlen(after), before);
 	return send_file(arg[0], head, file, size, after);
 }
 
@@ -101,9 +102,9 @@ int do_put(char **arg)
 	int file = open_file(arg[2], &size);
 
 	(void)snprintf(head, sizeof(head),
-		       "PUT %s HTTP/1.1\r\nHost: 127.0.0.1\r\n"
+		       "%s %s HTTP/1.1\r\nHost: 127.0.0.1\r\n"
 		       "Content-Type: application/octet-stream\r\nContent-Length: %llu\r\n\r\n",
-		       arg[1], (unsigned long long)size);
+		       arg[3] != NULL ? arg[3] : "PUT", arg[1], (unsigned long long)size);
 	return send_file(arg[0], head, file, size, "");
 }
 

@@ -100,6 +100,53 @@ class OpenedBox(server.OpenedServer):
         self.ask("DELETE", f"{self.box}/files/bench?recursive=1")
 
 
+class SandboxPeer(server.ServerPeer):
+    """A session of the Sandbox Runtime, as its clients fill and empty it."""
+
+    def open(self, ctx, work):
+        return OpenedSandbox(self, ctx, work)
+
+
+class OpenedSandbox(server.OpenedServer):
+    grows = ("gate",)
+
+    def __init__(self, peer, ctx, work):
+        super().__init__(peer, ctx, work)
+        self.base = "/workspace/se"
+        self.shown += ", POST …/upload/bench, GET …/download/bench/file"
+
+    def up(self):
+        return self.load("up", self.work.source, f"{self.base}/upload/bench?filename=file")[0]["ns"]
+
+    def down(self, compare=False):
+        words = [self.work.source] if compare else []
+        return self.load("down", f"{self.base}/download/bench/file", self.work.bytes, *words)[0]["ns"]
+
+    def forget(self):
+        self.ask("DELETE", f"{self.base}/session/bench")
+
+
+class ResourcePeer(BoxPeer):
+    """A box with ports, and its resource server, as clients of ipybox have it."""
+
+    def open(self, ctx, work):
+        return OpenedResource(self, ctx, work)
+
+
+class OpenedResource(OpenedBox):
+    def __init__(self, peer, ctx, work):
+        super().__init__(peer, ctx, work)
+        self.port = json.loads(self.ask("GET", self.box)[1])["ports"]["resource"]
+        self.shown += ", POST and GET /files/bench of its resource port"
+
+    def up(self):
+        return server.load(self.ctx, "put", self.port, "/files/bench", self.work.source, "POST")[0]["ns"]
+
+    def down(self, compare=False):
+        words = [self.work.source] if compare else []
+        return server.load(self.ctx, "down", self.port, "/files/bench", self.work.bytes, *words)[0]["ns"]
+
+
 class OpenedTar:
     """`tar` from a file to the file system beside an upload, and to nowhere beside a download whose client discards what it gets."""
 

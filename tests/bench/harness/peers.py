@@ -337,6 +337,8 @@ _ROWS = [
     server.StartingPeer("glovebox serve, started anew"),
     server.CopyPeer(),
     box_files.BoxPeer("glovebox serve, a box with room", options=ROOMY, fields={"limits": {"workspace_bytes": 4 << 30}}),
+    box_files.SandboxPeer("glovebox serve, Sandbox Runtime", options=(*ROOMY, "--se-workspace", "4G")),
+    box_files.ResourcePeer("glovebox serve, ipybox", options=ROOMY, fields={"limits": {"workspace_bytes": 4 << 30}, "ports": True}),
     box_files.TarPeer(),
     server.AnswersPeer(),
     jupyter.JupyterPeer(),

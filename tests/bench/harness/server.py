@@ -18,6 +18,7 @@ import shutil
 import signal
 import socket
 import subprocess
+import tempfile
 import time
 
 from . import launch
@@ -484,8 +485,8 @@ class OpenedServer:
         self.peer, self.ctx, self.work = peer, ctx, work
         state = None
         if isinstance(work, Transfer):
-            state = work.folder / "state"
-            state.mkdir(mode=0o755)
+            state = pathlib.Path(tempfile.mkdtemp(prefix="state-", dir=work.folder))
+            state.chmod(0o755)
         self.server = Server(ctx, peer.options, state)
         self.shots, self.shown = None, self.server.shown
         if getattr(work, "language", None) == "python":
