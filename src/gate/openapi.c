@@ -307,10 +307,12 @@ static unsigned int sandbox_traits_of(const struct route *r)
 		t |= TRAIT_SANDBOX_JSON;
 	if (strchr(r->path, '{') != NULL)
 		t |= TRAIT_SESSION;
-	if (r->status >= 400)
-		t |= TRAIT_OFFLINE;
-	else if ((t & TRAIT_SESSION) != 0)
+	if ((t & TRAIT_SESSION) != 0)
 		t |= TRAIT_USES;
+	if (r->body == BODY_STREAM)
+		t |= TRAIT_WRITE;
+	if (answers(r, "bytes") || answers(r, "shown"))
+		t |= TRAIT_RANGE;
 	if (answers(r, "SandboxSessionAnswer"))
 		t |= TRAIT_MAKES;
 	if (has_place(r))

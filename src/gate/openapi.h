@@ -82,7 +82,6 @@ enum api_trait {
 	TRAIT_USES = 1u << 21,         /* and that is worked with */
 	TRAIT_MAKES = 1u << 22,        /* it must not be there yet */
 	TRAIT_PLACE = 1u << 23,        /* path, query or body names a file */
-	TRAIT_OFFLINE = 1u << 24,      /* would need a network */
 };
 
 /* When something is refused. Rows of one status stand together, and the first that fits is told. */

@@ -488,7 +488,6 @@ const struct api_refusal api_refusals[] = {
 	{ 500, TRAIT_HANDLER, false, "time was up, or the box was lost" },
 	{ 500, TRAIT_RUNS | TRAIT_FILES, false, "the box was lost, or broke its word" },
 	{ 503, TRAIT_HEALTH, false, "boxes cannot be made" },
-	{ 503, TRAIT_OFFLINE, false, "always, where the request is right: there is no network yet" },
 	{ 503, TRAIT_SANDBOX, false, "there is no room, or a part of the server is not there" },
 	{ 503, TRAIT_ANY, true, "there is no room, or a part of the server is not there" },
 };

@@ -36,6 +36,8 @@ static const struct {
 	{ ENOSPC, SE_NO_SPACE, "the session is full" },
 	{ EDQUOT, SE_NO_SPACE, "the session is full" },
 	{ EFBIG, SE_NO_SPACE, "the session has no room for a file of this size" },
+	{ ECANCELED, SE_CONDITION, "it is not as If-Match or If-None-Match has it" },
+	{ ERANGE, SE_RANGE, "it has no byte of this range" },
 	{ EMFILE, SE_UNAVAILABLE, "the session has no descriptors left" },
 	{ ENFILE, SE_UNAVAILABLE, "there are no descriptors left" },
 	{ ENOMEM, SE_UNAVAILABLE, "the session has no memory left" },

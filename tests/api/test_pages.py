@@ -240,8 +240,10 @@ ERRORS = {
     ("get", f"{BASE}/healthy"): OF_ALL, ("get", f"{BASE}/workspaces"): OF_ALL, ("post", f"{BASE}/cleanup-all"): OF_ALL | {413, 415, 422},
     ("post", f"{BASE}/session/{SESSION}"): OF_SESSION | {409, 413, 415}, ("delete", f"{BASE}/session/{SESSION}"): OF_SESSION,
     ("get", f"{BASE}/status/{SESSION}"): OF_SESSION,
-    **{("post", f"{BASE}/{name}/{SESSION}"): OF_SESSION | {413, 415} for name in ("upload", "create", "execute", "execute_code", "download_from_efast")},
-    **{("get", f"{BASE}/{name}/{IN_SESSION}"): OF_SESSION for name in ("download", "files/preview", "files", "readfile")},
+    ("post", f"{BASE}/upload/{SESSION}"): OF_SESSION | {412, 413, 415},
+    **{("post", f"{BASE}/{name}/{SESSION}"): OF_SESSION | {413, 415} for name in ("create", "execute", "execute_code", "download_from_efast")},
+    **{("get", f"{BASE}/{name}/{IN_SESSION}"): OF_SESSION | {416} for name in ("download", "files/preview")},
+    **{("get", f"{BASE}/{name}/{IN_SESSION}"): OF_SESSION for name in ("files", "readfile")},
     ("post", f"{BASE}/v2/execute_code"): OF_ALL | {413, 422},
 }
 # Said as well, where they apply.
