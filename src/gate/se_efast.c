@@ -79,12 +79,10 @@ static int take_store(struct req *r, const struct efast_in *in, struct efast *e)
 	const char *ours = config_str(&r->g->config, CONF_EFAST_URL), *rest;
 	struct endpoint said;
 
-	if (ours[0] == '\0') {
+	if (ours[0] == '\0' || endpoint_of_url(ours, &e->store, &rest) < 0) {
 		se_refuse(r, SE_NETWORK, "no document store was named to this server (efast_url)");
 		return -1;
 	}
-	if (endpoint_of_url(ours, &e->store, &rest) < 0)
-		return -1; /* it was read when the server began */
 	(void)snprintf(e->prefix, sizeof(e->prefix), "%.*s", (int)strcspn(rest, "?#"), rest);
 	if (in->url.n > 0 &&
 	    (endpoint_of_url(in->url.p, &said, &rest) < 0 || !endpoint_is(&said, &e->store))) {
