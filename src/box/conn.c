@@ -13,6 +13,7 @@
  */
 #include "box/init.h"
 
+#include "base/clock.h"
 #include "base/own.h"
 #include "wire/msg.h"
 
@@ -22,9 +23,10 @@
 
 enum {
 	TURN_BYTES =
-		128 * 1024, /* of one job; then another has its turn, or this one may be paused */
-	FLUSH_MAX = 4,      /* sends in a row; then the gate is heard: it may want a pause */
-	LAST_READS = 64,    /* of a gate that was replaced: more than a socket holds */
+		128 * 1024,   /* of one job; then another has its turn, or this one may be paused */
+	FLUSH_MAX = 4,        /* sends in a row; then the gate is heard: it may want a pause */
+	LAST_READS = 64,      /* of a gate that was replaced: more than a socket holds */
+	AGAIN_US = 10 * 1000, /* there was no memory: the box has used all of its own */
 };
 
 static void reply_put(struct init *in, uint16_t type, uint64_t id, uint64_t number, const void *p,
@@ -77,6 +79,7 @@ void conn_close(struct init *in)
 	watch_del(in, in->gate_fd);
 	fd_close(&in->gate_fd);
 	in->gate_hello = in->gate_deaf = false;
+	in->flush_again_us = 0;
 	in->in_len = 0;
 	in->reply_len = in->reply_at = 0;
 	in->sending = -1;
@@ -268,8 +271,11 @@ void conn_flush(struct init *in)
 		r = send_some(in);
 	if (in->gate_fd < 0)
 		return;
-	if (r < 0 && r != -EAGAIN && r != -EINTR)
-		fall_silent(in); /* and receive() finds its end */
+	in->flush_again_us = r == -ENOBUFS || r == -ENOMEM ? clock_us() + AGAIN_US : 0;
+	if (r < 0 && r != -EAGAIN && r != -EINTR && in->flush_again_us == 0) {
+		fall_silent(in);                      /* and receive() finds its end */
+		(void)shutdown(in->gate_fd, SHUT_WR); /* which a gate that lives makes now */
+	}
 	blocked = !in->gate_deaf && (r == -EAGAIN || r > 0);
 	if (blocked != in->gate_watches_write) {
 		watch_del(in, in->gate_fd);

@@ -39,11 +39,18 @@ enum {
 	TOLD_MAX = 8192, /* a power of two */
 };
 
+struct event {
+	int wd;
+	uint32_t mask, cookie;
+	char name[NAME_MAX + 1]; /* "": the directory itself */
+};
+
 struct watcher {
 	int fd, top;
 	int start;        /* where the job is */
 	const char *path; /* of the top, from there */
 	bool recursive;
+	bool ready; /* until then nobody wants to know */
 	struct watched_dirs dirs;
 	int trouble; /* why it cannot go on */
 
@@ -54,6 +61,8 @@ struct watcher {
 	uint64_t told[TOLD_MAX]; /* hashes of what a look has told; 0: free */
 	size_t ntold;
 	uint64_t told_until; /* behind so many bytes of events nothing of it can come again */
+
+	struct event moved_from, moved_to; /* by the last event; wd 0: it was another one */
 
 	struct watch_record record;
 	uint8_t out[65536];
@@ -75,8 +84,11 @@ static void flush(struct watcher *w)
 
 static void put_record(struct watcher *w)
 {
-	ptrdiff_t n = watch_encode(&w->record, w->out + w->out_len, sizeof(w->out) - w->out_len);
+	ptrdiff_t n;
 
+	if (!w->ready)
+		return;
+	n = watch_encode(&w->record, w->out + w->out_len, sizeof(w->out) - w->out_len);
 	if (n < 0) { /* full; and one alone has room */
 		flush(w);
 		n = watch_encode(&w->record, w->out, sizeof(w->out));
@@ -201,6 +213,7 @@ static int open_watched(struct watcher *w, int wd)
 	own_fd fd = -1;
 	int found;
 
+	errno = ENAMETOOLONG;
 	if (d == NULL || (d->name != NULL && !dirs_path(&w->dirs, d->parent, d->name, below)) ||
 	    !whole_path(w, below, path))
 		return -1;
@@ -209,6 +222,7 @@ static int open_watched(struct watcher *w, int wd)
 		return -1;
 	found = watch_fd(w, fd);
 	unwatch(w, found);
+	errno = ENOENT;
 	return found == wd ? fd_take(&fd) : -1;
 }
 
@@ -284,14 +298,22 @@ static void enter(const struct walk *walk, int wd, bool fresh)
 	here->flag = fresh;
 }
 
+/* It is not there any more, is none, or is not for us to see. Else it was missed. */
+static bool is_nothing(int error)
+{
+	return error == ENOENT || error == ENOTDIR || error == ELOOP || error == EACCES;
+}
+
 static void look_down(struct watcher *w, struct walk *walk, const char *name, bool first)
 {
 	own_fd fd = walk_open(walk, name);
-	bool fresh;
+	bool missed = fd < 0 && !is_nothing(errno), fresh;
 	int wd = fd >= 0 ? take_in(w, fd, walk_here(walk)->tag, name, first, &fresh) : 0;
 
 	if (wd != 0 && walk_enter(walk, &fd, name) == 0)
 		enter(walk, wd, fresh);
+	else if (wd != 0 || missed)
+		say(w, WATCHED_OVERFLOW);
 }
 
 static void look_at(struct watcher *w, struct walk *walk, bool tells)
@@ -323,8 +345,10 @@ static void look_through(struct watcher *w, int *fd, int wd, bool fresh, bool te
 	struct walk walk = { 0 };
 	int queued = 0;
 
-	if (walk_enter(&walk, fd, NULL) != 0)
+	if (walk_enter(&walk, fd, NULL) != 0) {
+		say(w, WATCHED_OVERFLOW);
 		return;
+	}
 	enter(&walk, wd, fresh);
 	while (walk.n > 0 && w->trouble == 0)
 		look_at(w, &walk, tells);
@@ -333,15 +357,27 @@ static void look_through(struct watcher *w, int *fd, int wd, bool fresh, bool te
 		w->told_until = w->taken + (uint64_t)queued;
 }
 
+/* Something above the top may have moved: then no path leads there any more, and nothing new could be found. */
+static bool top_is_there(struct watcher *w)
+{
+	own_fd fd = open_watched(w, w->top);
+
+	return fd >= 0;
+}
+
 /* A directory has this name now. */
 static void new_directory(struct watcher *w, int parent, const char *name)
 {
 	own_fd fd = w->recursive ? open_in(w, parent, name) : -1;
-	bool fresh;
+	bool missed = fd < 0 && !is_nothing(errno), fresh;
 	int wd = fd >= 0 ? take_in(w, fd, parent, name, /* first= */ false, &fresh) : 0;
 
 	if (wd != 0)
 		look_through(w, &fd, wd, fresh, /* tells= */ true);
+	else if (w->recursive && fd < 0 && !top_is_there(w))
+		w->trouble = ENOENT;
+	else if (w->recursive && missed)
+		say(w, WATCHED_OVERFLOW);
 }
 
 /* At the beginning, and after that nothing is known. */
@@ -355,12 +391,6 @@ static void look_at_all(struct watcher *w)
 }
 
 /* --- events ------------------------------------------------------------------------------------ */
-
-struct event {
-	int wd;
-	uint32_t mask, cookie;
-	char name[NAME_MAX + 1]; /* "": the directory itself */
-};
 
 static void take_event(const struct inotify_event *e, struct event *ret)
 {
@@ -494,6 +524,34 @@ static bool find_moved(struct watcher *w, const struct event *from, const struct
 	return d == NULL || is_at(w, d->wd, to->wd, to->name);
 }
 
+static void on_overflow(struct watcher *w)
+{
+	look_at_all(w);
+	say(w, WATCHED_OVERFLOW); /* now whoever looks and then listens misses nothing */
+}
+
+static bool is_same(const struct event *a, const struct event *b)
+{
+	return a->wd == b->wd && strcmp(a->name, b->name) == 0;
+}
+
+static bool is_gone(struct watcher *w, const struct event *e)
+{
+	own_fd above = open_watched(w, e->wd);
+	struct stat st;
+
+	return above >= 0 && fstatat(above, e->name, &st, AT_SYMLINK_NOFOLLOW) < 0 &&
+	       errno == ENOENT;
+}
+
+/* Two that change places are two moves, there and back. What was told by the first is wrong of one of them; unless it was there and back,
+ * and then there is only one. */
+static bool is_exchange(struct watcher *w, const struct event *from, const struct event *to)
+{
+	return w->moved_from.wd != 0 && is_same(from, &w->moved_to) &&
+	       is_same(to, &w->moved_from) && !is_gone(w, from);
+}
+
 static void on_moved(struct watcher *w, const struct event *from)
 {
 	bool directory = (from->mask & IN_ISDIR) != 0;
@@ -505,9 +563,18 @@ static void on_moved(struct watcher *w, const struct event *from)
 		return;
 	}
 	if (name_is_hidden(from->name)) {
-		on_replaced(w, &to);
+		if (directory)
+			on_here(w, &to);
+		else
+			on_replaced(w, &to);
 		return;
 	}
+	if (is_exchange(w, from, &to)) {
+		on_overflow(w);
+		return;
+	}
+	w->moved_from = *from;
+	w->moved_to = to;
 	if (!find_moved(w, from, &to, &wd)) {
 		on_moved_before(w, wd, from, &to);
 		return;
@@ -531,12 +598,6 @@ static void on_ignored(struct watcher *w, const struct event *e)
 		dirs_remove(&w->dirs, e->wd);
 }
 
-static void on_overflow(struct watcher *w)
-{
-	look_at_all(w);
-	say(w, WATCHED_OVERFLOW); /* now whoever looks and then listens misses nothing */
-}
-
 /* A file that never had a name has something like one in here: a program has changed its mode. */
 static bool is_nameless(const struct watcher *w, const struct event *e)
 {
@@ -553,10 +614,15 @@ static void on_changed(struct watcher *w, const struct event *e)
 	if (!name_is_hidden(e->name) && !is_nameless(w, e))
 		tell(w, (e->mask & IN_CLOSE_WRITE) != 0 ? WATCHED_MODIFY : WATCHED_ATTRIB,
 		     (e->mask & IN_ISDIR) != 0, e->wd, e->name);
+	if ((e->mask & IN_ATTRIB) != 0 && (e->mask & IN_ISDIR) != 0 && !name_is_hidden(e->name) &&
+	    w->recursive && dirs_child(&w->dirs, e->wd, e->name) == NULL)
+		new_directory(w, e->wd, e->name); /* it may be for us to see now */
 }
 
 static void handle(struct watcher *w, const struct event *e)
 {
+	if ((e->mask & IN_MOVED_FROM) == 0 && e->mask != 0)
+		w->moved_from.wd = 0;
 	if ((e->mask & IN_Q_OVERFLOW) != 0)
 		on_overflow(w);
 	else if ((e->mask & IN_IGNORED) != 0 ||
@@ -604,6 +670,7 @@ int file_watch(const struct file_job *f)
 	if (dirs_put(&w->dirs, w->top, 0, NULL) < 0)
 		return ENOMEM;
 	look_at_all(w);
+	w->ready = true;
 	if (w->trouble == 0)
 		say(w, WATCHED_READY);
 	flush(w);

@@ -116,6 +116,8 @@ static void loop(struct init *in)
 		int n;
 
 		conn_flush(in);
+		if (in->flush_again_us != 0 && in->flush_again_us < deadline)
+			deadline = in->flush_again_us;
 		n = epoll_wait(in->epoll_fd, events, (int)ARRAY_LEN(events),
 			       clock_poll_ms(deadline));
 		for (int i = 0; i < n; i++)

@@ -128,7 +128,8 @@ struct init {
 	bool used;             /* something has run that did not wait for GO, or went */
 	bool gate_hello;       /* the gate's HELLO was good */
 	bool gate_watches_write;
-	bool gate_deaf; /* it takes nothing any more; what it had sent is still heard */
+	bool gate_deaf;          /* it takes nothing any more; what it had sent is still heard */
+	uint64_t flush_again_us; /* then it is tried again to send; 0: as soon as there is room */
 
 	uint8_t in[FRAME_HEADER + FRAME_PAYLOAD_MAX]; /* bytes from the gate */
 	size_t in_len;

@@ -222,6 +222,11 @@ static void ready(void *arg, struct req *r, struct abox *a)
 	struct efast *e = arg;
 
 	(void)a;
+	if (e->g->nefast >= TOGETHER_MAX) {
+		efast_free(e);
+		se_refuse(r, SE_QUEUE, "%d others fetch from the store", TOGETHER_MAX);
+		return;
+	}
 	e->r = r;
 	e->g->nefast++;
 	next(e);
@@ -234,10 +239,6 @@ static int take(struct req *r, struct efast *e)
 
 	if (check(r, &e->in) < 0 || take_store(r, &e->in, e) < 0 || take_token(r, &e->in, e) < 0)
 		return -1;
-	if (r->g->nefast >= TOGETHER_MAX) {
-		se_refuse(r, SE_QUEUE, "%d others fetch from the store", TOGETHER_MAX);
-		return -1;
-	}
 	if (e->in.timeout > 0 && (uint64_t)e->in.timeout < limit / US_PER_S)
 		limit = (uint64_t)e->in.timeout * US_PER_S;
 	e->deadline_us = clock_us() + limit;

@@ -15,7 +15,7 @@ struct efast_in {
 	int64_t timeout;
 };
 
-enum { EFAST_PREFIX = 1024, EFAST_TOKEN = 4097, EFAST_NAME = 256, EFAST_WHY = 1024 };
+enum { EFAST_PREFIX = 2049, EFAST_TOKEN = 4097, EFAST_NAME = 256, EFAST_WHY = 1024 };
 
 struct efast {
 	struct gate *g;

@@ -124,12 +124,16 @@ static const char *path_of(const struct efast *e, char path[PATH_MAX])
 			   : e->title[0] != '\0'   ? e->title
 						   : e->file->docid.p;
 	char joined[2 * PATH_MAX];
+	int n;
 
 	if (e->file->savename.n == 0 && strrchr(name, '/') != NULL)
 		name = strrchr(name, '/') + 1;
-	(void)snprintf(joined, sizeof(joined), "%s/%s",
-		       e->in.save_path.n > 0 ? e->in.save_path.p : "", name);
-	return name[0] != '\0' ? se_join(joined, strlen(joined), path) : "it has no name";
+	if (name[0] == '\0' || strcmp(name, ".") == 0)
+		return "it has no name";
+	n = snprintf(joined, sizeof(joined), "%s/%s",
+		     e->in.save_path.n > 0 ? e->in.save_path.p : "", name);
+	return n > 0 && (size_t)n < sizeof(joined) ? se_join(joined, (size_t)n, path)
+						   : "its path is too long";
 }
 
 /* NULL: efast_failed() was called. */
@@ -367,6 +371,10 @@ void efast_fetch(struct efast *e, const struct efast_file *f)
 	e->file = f;
 	if (se_find(e->g, e->r->tenant, e->name) == NULL) {
 		failed(e, "the session has ended");
+		return;
+	}
+	if (e->g->loop.now_us >= e->deadline_us) {
+		failed(e, "it takes too long");
 		return;
 	}
 	endpoint_text(&e->store, host);

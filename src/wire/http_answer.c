@@ -71,6 +71,15 @@ static int read_length(struct http_slice s, uint64_t *ret)
 	return 0;
 }
 
+/* It is there, and says nothing: who takes it for missing would take a part for the whole. */
+static bool is_empty(const struct http_answer *a, const char *name)
+{
+	for (unsigned int i = 0; i < a->nh; i++)
+		if (http_slice_is_nocase(a->h[i].name, name) && a->h[i].value.n == 0)
+			return true;
+	return false;
+}
+
 static bool has_twice(const struct http_answer *a, const char *name)
 {
 	unsigned int n = 0;
@@ -111,6 +120,8 @@ static int judge(struct http_answer *a, int minor, const char **why)
 
 	if (has_twice(a, "Content-Length") || has_twice(a, "Transfer-Encoding"))
 		return refuse(a, why, "more than one length of the body");
+	if (is_empty(a, "Content-Length") || is_empty(a, "Transfer-Encoding"))
+		return refuse(a, why, "an empty length of the body");
 	if (length.n > 0 && coding.n > 0)
 		return refuse(a, why, "both 'Content-Length' and 'Transfer-Encoding'");
 	a->keep_alive = minor == 1 && !has_word(connection, "close");

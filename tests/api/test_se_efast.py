@@ -13,7 +13,7 @@ import pytest
 
 from described import Described, needs_jsonschema
 from se import BASE, MIB, Session, refused
-from server import Server, ends, needs_root, serve  # noqa: F401
+from server import Server, ends, needs_root, serve, until  # noqa: F401
 
 pytestmark = needs_root
 
@@ -248,9 +248,11 @@ def test_names_that_a_store_gives(store, session, name, path):
     assert session.read(path) == b"x"
 
 
-@pytest.mark.parametrize("name", ["..", ".", "a/..", "x" * 300, "/"])
+@pytest.mark.parametrize("name", ["..", ".", "a/..", "a/.", "x" * 300, "/"])
 def test_names_that_cannot_be(store, session, name):
     store.documents["d"] = {"name": name, "data": b"x"}
+    if len(name) <= 255:
+        assert failed(session, save_path="in/here")
     if len(name) > 255:
         assert fetch(session, {"docid": "d"})["results"][0]["filename"] == "d", "what does not fit is as if it was not said"
     else:
@@ -270,6 +272,37 @@ def test_a_link_that_leads_out(store, session):
     for where in ("out", "up", "up/tmp"):
         assert "link" in failed(session, save_path=where)
     assert session.shell("ls /tmp; ls /f 2>/dev/null; true") == ""
+
+
+def test_a_path_that_is_too_long(store, session):
+    store.documents["d"] = {"name": "f", "data": b"x"}
+    assert "long" in failed(session, save_path="a" + "/" * 9000 + "b")
+
+
+def test_as_many_as_may_be(store, server):
+    """Also where their sessions have to be made first, and are all there at once."""
+    began, go = threading.Semaphore(0), threading.Event()
+
+    def answer(handler):
+        began.release()
+        go.wait(60)
+        handler.say(404, b"{}")
+
+    store.documents["d"] = {"answer": answer}
+    found = []
+    with contextlib.ExitStack() as stack:
+        sessions = [stack.enter_context(Session(server)) for _ in range(24)]
+        threads = [threading.Thread(target=lambda one=one: found.append(one.call("POST", "download_from_efast", body={"file_params": [{"docid": "d"}]})))
+                   for one in sessions]
+        for thread in threads:
+            thread.start()
+        for _ in range(16):
+            assert began.acquire(timeout=60)
+        until(lambda: len(found) == 8, "the others are told to come later")
+        go.set()
+        for thread in threads:
+            thread.join(60)
+    assert sorted(status for status, _ in found) == [200] * 16 + [429] * 8
 
 
 def test_a_large_one(store, session):
@@ -292,6 +325,7 @@ def test_a_large_one(store, session):
 CUT = {
     "no head": lambda h: h.wfile.write(b"HTTP/1.1 200 OK\r\nContent-"),
     "half of it": lambda h: h.wfile.write(b"HTTP/1.1 200 OK\r\nContent-Length: 1000\r\n\r\n" + b"x" * 500),
+    "an empty length": lambda h: h.wfile.write(b"HTTP/1.1 200 OK\r\nContent-Length:\r\n\r\nxxx"),
     "half a chunk": lambda h: h.wfile.write(b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n1000\r\nxxx"),
     "no last chunk": lambda h: h.wfile.write(b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n3\r\nxxx\r\n"),
     "no HTTP": lambda h: h.wfile.write(b"hello\r\n\r\n" * 10),
