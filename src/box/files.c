@@ -18,10 +18,10 @@ enum { ARCHIVE_WORDS = 8, WORDS_MAX = 6 };
 
 static int file_archive(const struct file_job *f)
 {
-	const char *argv[ARCHIVE_WORDS] = { "glovebox-archive" };
+	const char *argv[ARCHIVE_WORDS] = { "glovebox-archive", f->argv[0], f->path };
 
-	for (unsigned int i = 0; i + 2 < ARCHIVE_WORDS && f->argv[i] != NULL; i++)
-		argv[i + 1] = f->argv[i];
+	for (unsigned int i = 0; i + 4 < ARCHIVE_WORDS && f->words[i] != NULL; i++)
+		argv[i + 3] = f->words[i];
 	(void)syscall(SYS_execveat, f->archive_fd, "", argv, f->envp, AT_EMPTY_PATH);
 	return errno;
 }
@@ -53,6 +53,8 @@ static const struct {
 	[FILEOP_DELETE] = { true, BENEATH_NAME, false },
 	[FILEOP_LIST] = { true, BENEATH_DIRECTORY, false },
 	[FILEOP_TREE] = { true, BENEATH_DIRECTORY, false },
+	[FILEOP_PACK] = { true, BENEATH_DIRECTORY, false },
+	[FILEOP_UNPACK] = { true, BENEATH_DIRECTORY, false },
 };
 
 static int run_beneath(struct file_job *f, int op)
@@ -61,6 +63,8 @@ static int run_beneath(struct file_job *f, int op)
 	char path[PATH_MAX];
 	int r = beneath[op].possible ? beneath_enter(f->path, beneath[op].last, path) : EINVAL;
 
+	if (r == ENOENT && op == FILEOP_UNPACK) /* which makes it */
+		r = beneath_enter(f->path, BENEATH_NAME, path);
 	if (r != 0)
 		return r;
 	for (unsigned int i = 0; i < WORDS_MAX && f->words[i] != NULL; i++)

@@ -61,25 +61,51 @@ static int go_up(struct way *w)
 	return go_down(w, "..");
 }
 
+/* What of an absolute path is below the working directory, as that is called; NULL: it is elsewhere. */
+static const char *below_here(const char *path)
+{
+	char here[PATH_MAX];
+	size_t n = getcwd(here, sizeof(here)) != NULL ? strlen(here) : 0;
+
+	if (n == 0 || strncmp(path, here, n) != 0 || (path[n] != '/' && path[n] != '\0'))
+		return NULL;
+	return path + n;
+}
+
+/* To the beginning. */
+static int go_back(struct way *w)
+{
+	int top = open(".", DIRECTORY);
+
+	if (top < 0)
+		return errno;
+	fd_close(&w->dir);
+	w->dir = top;
+	return 0;
+}
+
 /* If it is a link, what it says stands in front of the rest then. 0, ENOENT, an error; EINVAL: it is none. */
 static int take_link(struct way *w, const char *name)
 {
 	static char texts[2][2 * PATH_MAX]; /* the rest is in one of them: the other is free */
 	char target[PATH_MAX], *to = texts[w->links % 2];
 	ssize_t n = readlinkat(w->dir, name, target, sizeof(target) - 1);
+	const char *says = target;
 
 	if (n < 0)
 		return errno;
 	target[n] = '\0';
 	if (target[0] == '/')
+		says = below_here(target);
+	if (says == NULL)
 		return EXDEV;
 	if (++w->links > LINKS_MAX)
 		return ELOOP;
-	if ((size_t)n + strlen(w->rest) + 2 > PATH_MAX)
+	if (strlen(says) + strlen(w->rest) + 2 > PATH_MAX)
 		return ENAMETOOLONG;
-	(void)snprintf(to, sizeof(texts[0]), "%s/%s", target, w->rest);
+	(void)snprintf(to, sizeof(texts[0]), "%s/%s", says, w->rest);
 	w->rest = to;
-	return 0;
+	return target[0] == '/' ? go_back(w) : 0;
 }
 
 /* What a component is: where the way goes on, or its end. 0, an error; -1: `name` is its last, and is in w->dir. */

@@ -10,6 +10,8 @@
 #include <errno.h>
 #include <string.h>
 
+#define ESCAPES "Invalid path: escapes root directory"
+
 /* --- paths ---------------------------------------------------------------------------------------- */
 
 /* Put the names of a path behind what is there: "." and nothing are none, ".." takes one away. */
@@ -58,7 +60,7 @@ static struct abox *find(struct req *r, struct file_path *p)
 	if (http_path_decode(req_param(r), text, sizeof(text), &why) < 0)
 		req_refuse(r, why.status, NULL, NULL, "%s", why.why);
 	else if (!resolve(a->box->cwd, text, plain))
-		req_refuse(r, 400, NULL, NULL, "Invalid path: escapes root directory");
+		req_refuse(r, 400, NULL, NULL, ESCAPES);
 	else if (plain[0] != '\0' && file_path_take(p, plain, strlen(plain)) < 0)
 		req_refuse(r, 400, NULL, NULL, "Invalid path: too long");
 	else
@@ -73,6 +75,10 @@ static void refuse_other(struct req *r, int error, const char *path, const char 
 {
 	const struct file_error *e = file_error(error);
 
+	if (error == EXDEV) { /* by a link */
+		req_refuse(r, 400, NULL, NULL, ESCAPES);
+		return;
+	}
 	req_refuse(r, own_status((enum own_error)e->code), NULL, NULL, "'%.600s' %s%s%s", path,
 		   e->text, why[0] != '\0' ? ": " : "", why);
 }
@@ -117,8 +123,12 @@ static void done(struct req *r, enum fileop op, const struct file_path *path,
 	req_json(r, 200, &j);
 }
 
-static const struct file_shape file_shape = { .refuse = refuse_file, .done = done };
-static const struct file_shape directory_shape = { .refuse = refuse_directory, .done = done };
+static const struct file_shape file_shape = { .beneath = true,
+					      .refuse = refuse_file,
+					      .done = done };
+static const struct file_shape directory_shape = { .beneath = true,
+						   .refuse = refuse_directory,
+						   .done = done };
 
 /* --- files ---------------------------------------------------------------------------------------- */
 
@@ -155,7 +165,9 @@ static void looked(struct req *r, enum fileop op, const struct file_path *path,
 
 void ipy_file_delete(struct req *r)
 {
-	static const struct file_shape look = { .refuse = refuse_file, .done = looked };
+	static const struct file_shape look = { .beneath = true,
+						.refuse = refuse_file,
+						.done = looked };
 	struct file_path p;
 	struct abox *a = find(r, &p);
 

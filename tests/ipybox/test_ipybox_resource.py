@@ -160,10 +160,19 @@ def test_an_upload_that_is_cut_leaves_nothing(box, resource):
     assert box.shell("cat f") == "before\n"
 
 
-def test_a_link_is_the_boxs_own(box, resource):
-    """It leads where the box's user could go, and nowhere on the host."""
-    box.shell("ln -s /etc/hostname l")
-    assert resource.request("GET", "/files/l")[2] == b"glovebox\n"
+def test_links(box, resource):
+    """One that stays below /app is followed, however it says so; one that leads out is a path that does."""
+    box.shell("mkdir d; echo in > d/f; ln -s d near; ln -s ../d/f d/up; ln -s /app/d/f far; ln -s near/../far round; ln -s /app top")
+    for path in ("near/f", "d/up", "far", "round", "top/d/f", "top/top/near/f"):
+        assert resource.request("GET", f"/files/{path}")[2] == b"in\n", path
+    assert resource.request("GET", "/directories/near")[0] == 200
+    box.shell("ln -s /etc etc; ln -s ../etc up; ln -s /etc/hostname name; ln -s /app/../etc/hostname dots; ln -s /application other; ln -s / root")
+    for method, path in [("GET", "files/name"), ("GET", "files/etc/hostname"), ("GET", "files/up/hostname"), ("GET", "files/dots"), ("GET", "files/other"),
+                         ("GET", "files/root/etc/hostname"), ("POST", "files/root/tmp/evil"), ("POST", "files/up/evil"), ("DELETE", "files/root/app/d/f"),
+                         ("GET", "directories/etc"), ("GET", "directories/root/etc"), ("POST", "directories/root/tmp/evil"), ("POST", "directories/etc")]:
+        body = None if method != "POST" else b"x" if path.startswith("files") else archive(("x", b"1"))
+        assert resource.call(method, f"/{path}", body)[1] == {"detail": "Invalid path: escapes root directory"}, path
+    assert box.shell("ls /tmp; cat d/f") == "in\n"
 
 
 # --- directories -----------------------------------------------------------------------------------------------
