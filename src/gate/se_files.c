@@ -392,13 +392,46 @@ static void on_listed(struct file_call *c)
 	se_answer(r, &l->j);
 }
 
+/* A session that is not there. It is not made by asking for its status. */
+static void answer_absent(struct req *r, const char *name)
+{
+	struct json j;
+
+	json_init(&j);
+	json_open(&j, NULL, '{');
+	json_str(&j, "id", name);
+	json_bool(&j, "exists", false);
+	json_null(&j, "created_at");
+	json_null(&j, "mount_point");
+	json_bool(&j, "is_mounted", false);
+	json_open(&j, "files", '[');
+	json_close(&j, ']');
+	json_close(&j, '}');
+	se_answer(r, &j);
+}
+
+/* One that ends while its files are listed is not there. */
+static void on_unlisted(struct file_call *c, int error)
+{
+	struct req *r = c->r;
+	char name[SE_NAME];
+
+	if (error != FILE_GONE || !((struct listing *)c)->status || r->begun) {
+		file_call_fail(c, error);
+		return;
+	}
+	(void)snprintf(name, sizeof(name), "%s", se_name(c->a));
+	file_call_close(c);
+	answer_absent(r, name);
+}
+
 /* All files below a directory, into an object that is begun by put(). */
 static void list(struct req *r, struct abox *a, const struct file_path *path, bool recursive,
 		 void (*put)(struct json *j, const struct abox *a))
 {
-	static const struct file_ops ops = { .record = on_record,
-					     .end = on_listed,
-					     .release = on_release };
+	static const struct file_ops ops = {
+		.record = on_record, .end = on_listed, .fail = on_unlisted, .release = on_release
+	};
 	struct listing *l =
 		(struct listing *)file_call_new(r, a, &se_shape, path, &ops, sizeof(*l));
 
@@ -469,30 +502,17 @@ static void put_status(struct json *j, const struct abox *a)
 	json_bool(j, "is_mounted", true);
 }
 
-/* Of one that is not there, that is said; it is not made by asking. */
 void se_status(struct req *r)
 {
 	static const struct file_path top = { 0 };
 	char name[SE_NAME];
 	struct abox *a;
-	struct json j;
 
 	if (se_take_name(r, name) < 0)
 		return;
 	a = se_find(r->g, r->tenant, name);
-	if (a != NULL) {
+	if (a != NULL)
 		list(r, a, &top, true, put_status);
-		return;
-	}
-	json_init(&j);
-	json_open(&j, NULL, '{');
-	json_str(&j, "id", name);
-	json_bool(&j, "exists", false);
-	json_null(&j, "created_at");
-	json_null(&j, "mount_point");
-	json_bool(&j, "is_mounted", false);
-	json_open(&j, "files", '[');
-	json_close(&j, ']');
-	json_close(&j, '}');
-	se_answer(r, &j);
+	else
+		answer_absent(r, name);
 }

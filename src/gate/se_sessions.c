@@ -111,6 +111,18 @@ static void refuse_as(struct req *r, int status, const char *body, size_t n)
 	req_json(r, status == 503 ? 503 : 500, &j);
 }
 
+static void on_to_delete(void *arg, struct req *r, struct abox *a);
+static void delete_all_of(struct req *r, const char *name);
+
+/* It is there, but who came before this one has ended it: as if this one came only now. */
+static void come_again(const struct se_wait *w, const char *name)
+{
+	if (w->ready == on_to_delete)
+		delete_all_of(w->r, name);
+	else
+		se_with(w->r, name, w->ready, w->drop, w->arg);
+}
+
 static void on_made(struct req *inner, int status, const void *body, size_t n)
 {
 	struct se_making *m = (struct se_making *)inner; /* its first member */
@@ -125,15 +137,13 @@ static void on_made(struct req *inner, int status, const void *body, size_t n)
 		w.r->gone = NULL;
 		if (a != NULL) {
 			w.ready(w.arg, w.r, a);
-			continue;
-		}
-		if (w.drop != NULL)
-			w.drop(w.arg);
-		if (status == 201)
-			se_refuse(w.r, SE_SESSION_ENDED, "'%s' was ended by another request",
-				  m->name);
-		else
+		} else if (status == 201) {
+			come_again(&w, m->name);
+		} else {
+			if (w.drop != NULL)
+				w.drop(w.arg);
 			refuse_as(w.r, status, body, n);
+		}
 	}
 }
 

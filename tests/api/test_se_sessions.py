@@ -110,6 +110,27 @@ def test_many_end_it_at_once(server):
         assert session.status()["exists"] is False
 
 
+def test_who_comes_while_it_is_made_and_ended(server):
+    """In whatever order they are taken: who ends it is told so, who uses it has it, or is told that it was ended while he did."""
+    def ends(session):
+        return session.delete()[0]
+
+    def uses(session):
+        status, answer = session.put("f", "x")
+        return status if status == 200 else refused(status, answer, 500)
+
+    def looks(session):
+        return session.call("GET", "status")[0]
+
+    for _ in range(6):
+        session = Session(server)
+        with concurrent.futures.ThreadPoolExecutor(9) as pool:
+            found = [(act, pool.submit(act, session)) for _ in range(3) for act in (uses, ends, looks)]
+            for act, one in found:
+                assert one.result() == 200 or act is uses and "ended" in one.result(), (act, one.result())
+        session.delete()
+
+
 MAKERS = {
     "upload": ("POST", "upload", "", "?filename=f", None), "create": ("POST", "create", "", "", {"filename": "f", "content": "x"}),
     "download": ("GET", "download", "/f", "", None), "execute": ("POST", "execute", "", "", {"command": "true"}),
