@@ -23,7 +23,7 @@ static const struct new_file *to_remove; /* by on_term() */
 
 int copy_bytes(int from, int to)
 {
-	static char buf[65536];
+	static char buf[256 * 1024];
 
 	for (;;) {
 		ssize_t n = read(from, buf, sizeof(buf));

@@ -18,7 +18,6 @@ enum {
 	JOBS_MAX = 128,
 	CELLS_LINGER_MAX = 32, /* cells of one kernel that have ended and still have their pipes */
 	DONE_MAX = 256,        /* ids of finished jobs that are still refused */
-	INPUT_BYTES = 65536,
 	REPLY_BYTES = 65536,
 };
 
@@ -111,7 +110,8 @@ struct job {
 
 	int in_fd; /* -1: closed or none */
 	bool in_watched;
-	uint8_t *in_buf; /* INPUT_BYTES, linear, in_len bytes from in_at */
+	uint8_t *in_buf; /* in_cap, linear, in_len bytes from in_at */
+	size_t in_cap;
 	size_t in_at, in_len;
 	uint64_t in_received, in_taken;
 	bool in_end;

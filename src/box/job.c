@@ -428,7 +428,7 @@ static int prepare(struct init *in, struct job *j, uint64_t id, const struct job
 {
 	bool takes_input = (spec->flags & (JOB_STDIN | JOB_PTY)) != 0;
 	bool is_kernel = (spec->flags & JOB_KERNEL) != 0;
-	uint8_t *input = takes_input ? malloc(INPUT_BYTES) : NULL;
+	uint8_t *input = takes_input ? malloc(job_window(spec->kind)) : NULL;
 	struct kernel *kernel = is_kernel ? calloc(1, sizeof(*kernel)) : NULL;
 	int r;
 
@@ -444,6 +444,7 @@ static int prepare(struct init *in, struct job *j, uint64_t id, const struct job
 		.is_file = spec->kind == JOB_FILE,
 		.kernel = kernel,
 		.in_buf = input,
+		.in_cap = job_window(spec->kind),
 		.in_fd = -1,
 		.channel_fd = -1,
 		.exec_fd = -1,

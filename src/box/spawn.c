@@ -260,6 +260,9 @@ static int open_streams(const struct init *in, struct job *j, const struct job_s
 	}
 	if ((spec->flags & JOB_STDIN) != 0) {
 		r = pipe_open(&j->in_fd, &theirs[0], false);
+		if (r == 0 &&
+		    spec->kind == JOB_FILE) /* fewer, larger pieces; no matter if it may not */
+			(void)fcntl(j->in_fd, F_SETPIPE_SZ, (int)job_window(spec->kind));
 	} else {
 		theirs[0] = open("/dev/null", O_RDONLY | O_CLOEXEC);
 		r = theirs[0] < 0 ? -errno : 0;

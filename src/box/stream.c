@@ -293,7 +293,7 @@ void job_input(struct init *in, const struct frame *f)
 		p += known;
 		n -= (size_t)known;
 	}
-	if (f->number > j->in_received || n > INPUT_BYTES - j->in_len || j->in_end) {
+	if (f->number > j->in_received || n > j->in_cap - j->in_len || j->in_end) {
 		conn_refuse(in, f->id, EINVAL, "input beyond the window or after its end");
 		return;
 	}

@@ -15,8 +15,7 @@
 
 enum {
 	OUT_MAX = 40 * 1024 * 1024,
-	WINDOW = 65536,
-	INPUT_PIECE = 32768,
+	INPUT_PIECE = 65536,
 	FLUSH_AT = 65536,
 	SILENT_US = 10 * 1000 * 1000,
 };
@@ -814,6 +813,7 @@ int gjob_start(struct gbox *b, struct gjob *j, uint64_t id, const struct job_spe
 		id = ++b->next_job;
 	*j = (struct gjob){ .box = b, .next = b->jobs, .ops = ops, .arg = arg, .id = id };
 	j->in_open = (spec->flags & (JOB_STDIN | JOB_PTY)) != 0;
+	j->window = job_window(spec->kind);
 	r = send_frame(b, FRAME_RUN, id, 0, body, (size_t)n);
 	if (r < 0) {
 		j->box = NULL;
@@ -833,8 +833,8 @@ size_t gjob_input(struct gjob *j, const void *p, size_t n)
 	size_t at = 0;
 
 	while (j->box != NULL && j->in_open && gjob_listens(j) && at < n &&
-	       j->in_sent - j->in_taken < WINDOW) {
-		size_t room = WINDOW - (size_t)(j->in_sent - j->in_taken), part = n - at;
+	       j->in_sent - j->in_taken < j->window) {
+		size_t room = j->window - (size_t)(j->in_sent - j->in_taken), part = n - at;
 
 		if (part > room)
 			part = room;

@@ -90,6 +90,7 @@ struct gjob {
 	uint64_t id;
 	uint64_t last; /* highest number that was seen: what init repeats is passed over */
 	uint64_t in_sent, in_taken;
+	size_t window; /* between them */
 	bool in_open, started, told_end;
 	bool adopted;   /* another gate has started it, and sent it input */
 	bool in_known;  /* of one that was adopted: where its input goes on */

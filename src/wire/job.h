@@ -50,6 +50,12 @@ enum job_flags {
 	JOB_FLAGS_ALL = (1u << 11) - 1,
 };
 
+/* How many bytes of input may be on their way that a job has not taken. More for files, of which nothing else is the measure. */
+static inline size_t job_window(enum job_kind kind)
+{
+	return kind == JOB_FILE ? 256 * 1024 : 64 * 1024;
+}
+
 /* Packets on the channel of a held job start with this header: u8 type, u8 flags, u16 0, u32 0, u64 cell. */
 enum {
 	CHANNEL_HEADER = 16,

@@ -389,7 +389,7 @@ TEST(box_cell_request_streams)
 	c = job_find(in, 7);
 	CHECK(c != NULL);
 	for (bool over = false; !over;) {
-		size_t room = INPUT_BYTES - (size_t)(sent - c->in_taken);
+		size_t room = c->in_cap - (size_t)(sent - c->in_taken);
 		size_t part = sizeof(data) - sent < room ? sizeof(data) - sent : room;
 		ssize_t n;
 
@@ -912,7 +912,7 @@ static void wild_step(struct wild *w, uint64_t *seed)
 			run_cell(w->running, "1", rnd_below(seed, 2) == 0 ? JOB_KEEP : 0);
 		}
 		if (c != NULL && c->state == JOB_RUNNING && !c->in_end) {
-			size_t part = INPUT_BYTES - c->in_len;
+			size_t part = c->in_cap - c->in_len;
 
 			part = rnd_below(seed, part < sizeof(data) ? part : sizeof(data));
 			if (part > 0)

@@ -31,7 +31,7 @@ static struct {
 	unsigned int n;
 	uint64_t job, ack;
 	char line[8192]; /* words of the last RUN */
-	char input[1 << 17];
+	char input[1 << 20];
 	size_t ninput;
 	uint32_t flags, sig;
 } init;
@@ -588,21 +588,21 @@ TEST(files_a_write_that_ends_too_early)
 
 TEST(files_a_body_waits_for_the_box)
 {
-	static char body[200000];
+	static char body[900000];
 	int c, box = begin(&c);
 	uint8_t none[1] = { 0 };
 	uint64_t job, taken;
 	ssize_t n;
 
-	say_head(c, "PUT /v1/boxes/name:n/files/f", "Content-Length: 200000\r\n");
+	say_head(c, "PUT /v1/boxes/name:n/files/f", "Content-Length: 900000\r\n");
 	job = job_of(box, "[write] [f] [] [] []");
 	n = send(c, body, sizeof(body), 0);
 	CHECK(n > 0);
 	init_hears(box);
-	for (unsigned int i = 0; i < 4; i++)
+	for (unsigned int i = 0; i < 16; i++)
 		turn();
 	taken = init.ninput;
-	CHECK(taken > 0 && taken <= 65536);
+	CHECK(taken > 0 && taken <= job_window(JOB_FILE));
 	init_hears(box);
 	CHECK_EQ_INT(init.ninput, 0);
 	say(box, FRAME_INPUT_ACK, job, taken, none, 0);
