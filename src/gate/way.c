@@ -91,12 +91,13 @@ static void on_deadline(void *arg)
 /* Give on what is held. Whether all of it was taken. */
 static bool give(struct way_call *w)
 {
+	const struct way_ops *ops = w->ops;
 	size_t taken;
 
 	if (w->held.n == 0)
 		return true;
-	taken = w->ops->body(w->arg, w->held.p, w->held.n);
-	if (w->ops == NULL)
+	taken = ops->body(w->arg, w->held.p, w->held.n);
+	if (w->ops == NULL) /* it was closed meanwhile */
 		return false;
 	w->held.p += taken;
 	w->held.n -= taken;

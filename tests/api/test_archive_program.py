@@ -302,6 +302,7 @@ def test_names_are_bytes(tmp_path):
     assert set(os.listdir(os.fsencode(tmp_path / "again"))) == want
 
 
+@pytest.mark.more
 def test_as_deep_as_names_can_be(tmp_path):
     """Deeper than there are descriptors, by a name of 4095 bytes."""
     path = "/".join("d" * 2047) + "/f"

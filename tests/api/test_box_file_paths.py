@@ -169,6 +169,7 @@ def test_both_forms_of_a_letter(box):
             box.remove(name).ok(204)
 
 
+@pytest.mark.more
 def test_the_longest_path(box):
     """4095 bytes, whichever way they are divided; and one more."""
     with nothing_stays(box):

@@ -663,6 +663,7 @@ def test_logs_of_all(call, box):
     assert [one["kind"] for one in lines(call("logs", "--json", box.id))] == ["cell", "command", "cell"]
 
 
+@pytest.mark.more
 def test_logs_follow_a_box(server, box, start):
     box.ok("print('before')")
     process = start("logs", "--url", url(server), "-f", box.id)

@@ -371,6 +371,7 @@ def test_names_that_are_no_text(run, tmp_path):
     assert os.listdir(os.fsencode(out)) in ([b"\xff\xfe"], []) and len(files) <= 1
 
 
+@pytest.mark.more
 def test_thousand_files_out(run, tmp_path):
     out = tmp_path / "out"
     r = run("run", "-o", out, "-c", """

@@ -645,6 +645,7 @@ def test_readfile_of_bytes(kept):
     assert pieces(kept, "f.bin", 1000) == (data, 26)
 
 
+@pytest.mark.more
 def test_readfile_of_text_in_pieces(kept):
     """Letters of several bytes at every cut: none is lost, doubled or broken."""
     text = "a€é𝄞" * 500

@@ -767,6 +767,7 @@ def test_nothing_of_one_call_is_seen_by_the_next(server, clean):
     each(TRACES, check)
 
 
+@pytest.mark.more
 def test_nothing_of_one_call_is_seen_by_the_next_of_a_pool(serve):
     """Boxes that were made ahead, from one image."""
     server = serve(**POOLED)

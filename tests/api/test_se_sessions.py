@@ -423,6 +423,7 @@ def test_answers_are_as_described(server):
 
 
 @needs_jsonschema
+@pytest.mark.more
 def test_the_end_of_time_is_as_described(serve):
     described = Described(serve(env={**NO_POOL, "SANDBOX_TIMEOUT_SECONDS": "1"}))
     with Session(described.server) as session:

@@ -627,7 +627,7 @@ TEST(keeper_connects_to_what_it_was_told)
 	char text[64];
 	struct err e;
 
-	CHECK(bind(v4, (struct sockaddr *)&a, len) == 0 && listen(v4, 1) == 0);
+	CHECK(v4 >= 0 && bind(v4, (struct sockaddr *)&a, len) == 0 && listen(v4, 1) == 0);
 	CHECK_EQ_INT(getsockname(v4, (struct sockaddr *)&a, &len), 0);
 	keeper_open(true);
 	k.nways = 0;
