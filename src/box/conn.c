@@ -170,7 +170,7 @@ static void handle_all(struct init *in)
 	(void)memmove(in->in, in->in + at, in->in_len);
 }
 
-/* false: there is nothing, for now or any more */
+/* Whether something came. */
 static bool receive(struct init *in)
 {
 	ssize_t n =

@@ -163,12 +163,17 @@ static void answer(struct efast *e)
 	se_answer(r, &j);
 }
 
+/* Between two documents the request is ours. */
+static void hold(struct efast *e)
+{
+	e->r->work = e;
+	e->r->gone = on_gone;
+}
+
 static void next(struct efast *e)
 {
 	const struct efast_file *files = e->in.files.v;
 
-	e->r->work = e;
-	e->r->gone = on_gone;
 	if (e->at == e->in.files.n)
 		answer(e);
 	else
@@ -184,8 +189,7 @@ static void on_soon(void *arg)
 static void told(struct efast *e)
 {
 	json_close(&e->results, '}');
-	e->r->work = e;
-	e->r->gone = on_gone;
+	hold(e);
 	if (timer_soon(&e->g->loop, &e->soon, on_soon, e) < 0)
 		se_refuse(leave(e), SE_UNAVAILABLE, "out of memory");
 }
@@ -229,6 +233,7 @@ static void ready(void *arg, struct req *r, struct abox *a)
 	}
 	e->r = r;
 	e->g->nefast++;
+	hold(e);
 	next(e);
 }
 

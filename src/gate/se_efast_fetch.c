@@ -136,8 +136,7 @@ static const char *path_of(const struct efast *e, char path[PATH_MAX])
 						   : "its path is too long";
 }
 
-/* NULL: efast_failed() was called. */
-static struct writing *begin_write(struct efast *e)
+static void begin_write(struct efast *e)
 {
 	static const struct file_shape shape = { .cwd = SE_MOUNT_POINT,
 						 .beneath = true,
@@ -156,20 +155,17 @@ static struct writing *begin_write(struct efast *e)
 		why = "the audit file cannot be written";
 	if (why != NULL) {
 		failed(e, "%s", why);
-		return NULL;
+		return;
 	}
 	w = (struct writing *)file_call_new(e->r, a, &shape, &path, &ops, sizeof(*w));
 	if (w == NULL) {
 		failed(e, "%s", e->why);
-		return NULL;
+		return;
 	}
 	w->e = e;
 	e->call = &w->call;
 	e->r->gone = write_gone;
-	return file_call_run(&w->call, FILEOP_WRITE,
-			     (const char *const[]){ "644", "", "", NULL }) == 0
-		       ? w
-		       : NULL;
+	(void)file_call_run(&w->call, FILEOP_WRITE, (const char *const[]){ "644", "", "", NULL });
 }
 
 /* --- fetching --------------------------------------------------------------------------------- */
@@ -181,7 +177,7 @@ static void fetch_head(void *arg, const struct http_answer *a)
 	if (a->status != 200)
 		failed(e, "it cannot be fetched: status %d", a->status);
 	else
-		(void)begin_write(e);
+		begin_write(e);
 }
 
 static size_t fetch_body(void *arg, const char *p, size_t n)

@@ -5,6 +5,7 @@
 #include "base/err.h"
 #include "base/layers.h"
 #include "wire/chan.h"
+#include "wire/endpoint.h"
 #include "wire/ops.h"
 #include "wire/plan.h"
 
@@ -17,7 +18,6 @@ enum {
 	KEEPER_GATE_FD = 3,  /* channel to the gate, open at exec */
 	BOXES_MAX = 4096,
 	PORTS_MAX = 2048, /* of this machine that all boxes together can have */
-	WAYS_MAX = 17,    /* places that the gate may be connected to */
 	ROOTS_MAX = 64,
 	BOX_USER = 65532, /* uid and gid of user code in a box */
 	SETUP_US = 10 * 1000 * 1000,
@@ -298,7 +298,7 @@ struct keeper {
 	bool refusals_told; /* the gate knows that there are some */
 	enum ports_allowed ports_allowed;
 	unsigned int nports; /* of this machine that boxes have */
-	struct way ways[WAYS_MAX];
+	struct way ways[ENDPOINTS_MAX];
 	unsigned int nways;
 };
 

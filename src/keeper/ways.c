@@ -21,13 +21,13 @@
 int ways_argument(struct keeper *k, const char *text, struct err *e)
 {
 	const char *colon = strrchr(text, ':');
-	struct way *w = &k->ways[k->nways < WAYS_MAX ? k->nways : 0];
+	struct way *w = &k->ways[k->nways < ENDPOINTS_MAX ? k->nways : 0];
 	char host[INET6_ADDRSTRLEN];
 	uint64_t port;
 
-	if (k->nways >= WAYS_MAX)
+	if (k->nways >= ENDPOINTS_MAX)
 		return err_set(e, ERR_USAGE, 0, "more than %d arguments 'way=' of the keeper",
-			       WAYS_MAX);
+			       ENDPOINTS_MAX);
 	*w = (struct way){ 0 };
 	if (text[0] == '\0') {
 		k->nways++;

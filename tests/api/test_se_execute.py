@@ -3,6 +3,7 @@
 import concurrent.futures
 import json
 import math
+import signal
 
 import pytest
 
@@ -444,16 +445,21 @@ def test_a_command_out_of_time(serve):
         assert session.shell("cat f") == "kept", "the session goes on"
 
 
+# A signal for everybody in a session, again and again; and what is asked of the session meanwhile.
+BESET = "import os\nwhile True:\n    try:\n        os.kill(-1, %d)\n    except OSError:\n        pass"
+LOOKS = (("files", "/"), ("download", "/f"), ("readfile", "/f"), ("status", ""))
+
+
 @pytest.mark.more
 def test_a_session_that_stops_whoever_works_in_it(server, session):
     """Files are worked on by somebody whom the session can stop. Who asked is told so, in a time that he can wait."""
     session.write("f", "x")
-    session.write("stop.py", "import os\nwhile True:\n    try:\n        os.kill(-1, 19)\n    except OSError:\n        pass")
+    session.write("stop.py", BESET % signal.SIGSTOP)
     word = mark()
     session.shell(f"setsid sh -c 'sleep 1000; : {word}' > /dev/null 2>&1 &")
     session.shell("setsid python3 stop.py > /dev/null 2>&1 &")
     until(lambda: all(stat_of(pid)[2] == "T" for pid in server.running(word)), "it stops everybody")
-    for route, rest in [("files", "/"), ("download", "/f"), ("readfile", "/f"), ("status", "")] * 5:
+    for route, rest in LOOKS * 5:
         with server.wire() as wire, Session(server) as other:
             wire.send(f"GET {session.path(route, rest)} HTTP/1.1\r\nHost: {server.authority}\r\n\r\n".encode())
             assert other.shell("echo nobody else") == "nobody else\n"
@@ -466,12 +472,12 @@ def test_a_session_that_stops_whoever_works_in_it(server, session):
 @pytest.mark.more
 def test_a_session_that_kills_whoever_works_in_it(server, session):
     session.write("f", "x")
-    session.write("kill.py", "import os\nwhile True:\n    try:\n        os.kill(-1, 9)\n    except OSError:\n        pass")
+    session.write("kill.py", BESET % signal.SIGKILL)
     word = mark()
     session.shell(f"setsid python3 kill.py {word} > /dev/null 2>&1 &")
     until(lambda: server.running(word), "it kills everybody")
     for _ in range(10):
-        for route, rest in (("files", "/"), ("download", "/f"), ("readfile", "/f"), ("status", "")):
+        for route, rest in LOOKS:
             status, _, data = session.request("GET", route, rest)
             assert status == 200 or status >= 500 and json.loads(data)["detail"], data
         status, answer = session.put("g", "y")

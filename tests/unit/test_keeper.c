@@ -679,7 +679,7 @@ TEST(keeper_is_told_ways_in_numbers)
 	for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++)
 		CHECK_EQ_INT(ways_argument(&k, bad[i], &e), -1);
 	CHECK_EQ_INT(k.nways, 0);
-	for (unsigned int i = 0; i < WAYS_MAX; i++)
+	for (unsigned int i = 0; i < ENDPOINTS_MAX; i++)
 		CHECK_EQ_INT(ways_argument(&k, "10.0.0.1:80", &e), 0);
 	CHECK_EQ_INT(ways_argument(&k, "10.0.0.1:80", &e), -1);
 	k.nways = 0;
