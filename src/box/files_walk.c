@@ -32,7 +32,7 @@ static int add_name(struct names *n, size_t *cap, uint8_t type, const char *name
 {
 	size_t len = strlen(name) + 1;
 
-	if (*cap - n->len < len + 1) {
+	if (n->text == NULL || *cap - n->len < len + 1) {
 		size_t more = *cap * 2 + 4096;
 		char *text = realloc(n->text, more);
 

@@ -28,7 +28,7 @@ static bool stays_below(const char *path)
 	if (path[0] == '\0' || strlen(path) >= PATH_MAX)
 		return false;
 	(void)snprintf(again, sizeof(again), "/%s/", path);
-	for (const char *c = again; c[1] != '\0'; c = strchr(c + 1, '/')) {
+	for (const char *c = again; c != NULL && c[1] != '\0'; c = strchr(c + 1, '/')) {
 		size_t n = strcspn(c + 1, "/");
 
 		if (n == 0 || n > 255 || strncmp(c, "/./", 3) == 0 || strncmp(c, "/../", 4) == 0)
