@@ -227,6 +227,7 @@ static void keeper_args(const struct supervisor *s, struct args *a)
 		add(a, "store:audit_keep=%llu", (unsigned long long)config_u64(c, CONF_AUDIT_KEEP));
 	}
 	add(a, "ports=%u", config_enum(c, CONF_BOX_PORTS));
+	add(a, "spare_cpus=%llu", (unsigned long long)config_u64(c, CONF_SPARE_CPUS));
 	for (int i = 0; i < s->nways; i++)
 		add(a, "way=%s", s->ways[i]);
 	roots = config_list(c, CONF_MOUNT_ROOT, &n);

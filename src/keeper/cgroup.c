@@ -19,6 +19,7 @@
 #include <dirent.h>
 #include <fcntl.h>
 #include <limits.h>
+#include <sched.h>
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
@@ -36,6 +37,7 @@ static const struct {
 	[CG_PIDS] = { "pids", "pids", LAYER_BIT(LAYER_PROCESSES) },
 	[CG_CPU] = { "cpu", "cpu", LAYER_BIT(LAYER_CPU) },
 	[CG_ACCT] = { "cpuacct", NULL, 0 },
+	[CG_CPUSET] = { "cpuset", "cpuset", 0 },
 };
 _Static_assert(ARRAY_LEN(kinds) == CG_KIND_MAX, "a kind of cgroup lacks its row");
 
@@ -47,6 +49,12 @@ uint64_t cgroups_layers(const struct cgroups *c)
 		if ((c->have & 1u << i) != 0)
 			set |= kinds[i].layer;
 	return set;
+}
+
+/* Only who keeps processors free has anything to say there. */
+static bool is_wanted(const struct cgroups *c, unsigned int kind)
+{
+	return kind != CG_CPUSET || c->cpus[0] != '\0';
 }
 
 /* --- finding what there is --------------------------------------------------------------------- */
@@ -74,15 +82,17 @@ static bool offers_memory(int fd)
 	       has_word(text, "memory", " ");
 }
 
-static void enable_controllers(int fd)
+static void enable_controllers(const struct cgroups *c, int fd)
 {
 	/* One at a time: one that is not to be had must not cost the others. */
 	(void)io_write_text(fd, "cgroup.subtree_control", "+memory");
 	(void)io_write_text(fd, "cgroup.subtree_control", "+pids");
 	(void)io_write_text(fd, "cgroup.subtree_control", "+cpu");
+	if (is_wanted(c, CG_CPUSET))
+		(void)io_write_text(fd, "cgroup.subtree_control", "+cpuset");
 }
 
-static unsigned int enabled(int fd)
+static unsigned int enabled(const struct cgroups *c, int fd)
 {
 	char text[512];
 	unsigned int have = 0;
@@ -90,7 +100,7 @@ static unsigned int enabled(int fd)
 	if (io_read_text(fd, "cgroup.subtree_control", text, sizeof(text)) < 0)
 		return 0;
 	for (unsigned int i = 0; i < CG_KIND_MAX; i++)
-		if (kinds[i].v2 == NULL || has_word(text, kinds[i].v2, " "))
+		if (is_wanted(c, i) && (kinds[i].v2 == NULL || has_word(text, kinds[i].v2, " ")))
 			have |= 1u << i;
 	return have;
 }
@@ -141,13 +151,13 @@ static int use_v2(struct cgroups *c, const char *wanted, bool rootless)
 		return -ENOENT; /* hybrid: the controllers are with v1 */
 	/* Only the root of the hierarchy may have processes and pass controllers on. Elsewhere some
 	 * controllers would be taken first and make the cgroup a threaded one, for good. */
-	if ((enabled(fd) & 1u << CG_MEMORY) == 0 && strcmp(path, at) != 0)
+	if ((enabled(c, fd) & 1u << CG_MEMORY) == 0 && strcmp(path, at) != 0)
 		move_to_leaf(fd);
-	enable_controllers(fd);
-	if ((enabled(fd) & 1u << CG_MEMORY) == 0)
+	enable_controllers(c, fd);
+	if ((enabled(c, fd) & 1u << CG_MEMORY) == 0)
 		return -ENOENT;
 	c->version = 2;
-	c->have = enabled(fd);
+	c->have = enabled(c, fd);
 	(void)snprintf(c->base[0], sizeof(c->base[0]), "%.255s", path);
 	c->base_fd[0] = fd_take(&fd);
 	return 0;
@@ -161,7 +171,7 @@ static void use_v1(struct cgroups *c)
 		char at[256], own[256], path[512];
 		own_fd fd = -1;
 
-		if (cgroupfs_mount(kinds[i].v1, at, sizeof(at)) < 0 ||
+		if (!is_wanted(c, i) || cgroupfs_mount(kinds[i].v1, at, sizeof(at)) < 0 ||
 		    cgroupfs_own(kinds[i].v1, own, sizeof(own)) < 0)
 			continue;
 		(void)snprintf(path, sizeof(path), "%s%s", at, own);
@@ -175,10 +185,9 @@ static void use_v1(struct cgroups *c)
 	c->version = c->have != 0 ? 1 : 0;
 }
 
-void cgroups_start(struct cgroups *c, const char *wanted_base, bool rootless,
-		   const struct instance *i)
+static void find(struct cgroups *c, const char *wanted_base, bool rootless,
+		 const struct instance *i)
 {
-	*c = (struct cgroups){ 0 };
 	for (unsigned int k = 0; k < CG_KIND_MAX; k++)
 		c->base_fd[k] = -1;
 	if (use_v2(c, wanted_base, rootless) < 0)
@@ -188,6 +197,47 @@ void cgroups_start(struct cgroups *c, const char *wanted_base, bool rootless,
 			(void)instance_note(i, c->base[k]);
 	if (c->version == 0)
 		(void)snprintf(c->why, sizeof(c->why), "no cgroup that this user may write to");
+}
+
+/* All processors that we may use but the first ones, "1-3,7". How many there are. */
+static unsigned int list_cpus(unsigned int spare, char list[CPU_LIST])
+{
+	unsigned int n = 0;
+	size_t len = 0;
+	cpu_set_t set;
+
+	if (sched_getaffinity(0, sizeof(set), &set) < 0)
+		return 0;
+	for (unsigned int i = 0; i < CPU_SETSIZE; i++) {
+		if (!CPU_ISSET(i, &set) || n++ < spare || len + 16 > CPU_LIST)
+			continue;
+		len += (size_t)snprintf(list + len, CPU_LIST - len, "%s%u", len > 0 ? "," : "", i);
+	}
+	return n;
+}
+
+int cgroups_start(struct cgroups *c, const char *wanted_base, bool rootless, unsigned int spare,
+		  const struct instance *i, struct err *e)
+{
+	unsigned int n;
+
+	*c = (struct cgroups){ 0 };
+	n = spare > 0 ? list_cpus(spare, c->cpus) : 1;
+	if (n <= spare)
+		return err_set(e, ERR_INPUT, 0,
+			       "spare_cpus: of %u processors %u cannot be kept free of boxes", n,
+			       spare);
+	find(c, wanted_base, rootless, i);
+	if (spare > 0 && (c->have & 1u << CG_CPUSET) == 0)
+		return err_set(e, ERR_INPUT, 0,
+			       "spare_cpus: no processor can be kept free of boxes: there is no "
+			       "cgroup with "
+			       "the controller cpuset that this user may write to");
+	if (c->version == 1 && spare > 0 &&
+	    io_read_text(c->base_fd[CG_CPUSET], "cpuset.effective_mems", c->mems, sizeof(c->mems)) <
+		    0)
+		return err_set(e, ERR_SYS, errno, "read 'cpuset.effective_mems'");
+	return 0;
 }
 
 void cgroups_done(struct cgroups *c)
@@ -254,6 +304,20 @@ static int set_limits(const struct cgroups *c, const struct box_cgroup *b, const
 	return put(cpufd, "cpu.cfs_quota_us", quota, e);
 }
 
+/* Before anybody is in it: v1 lets nobody in without. */
+static int set_cpus(const struct cgroups *c, const struct box_cgroup *b, struct err *e)
+{
+	int fd = b->fd[CG_CPUSET], r = 0;
+
+	if ((c->have & 1u << CG_CPUSET) == 0)
+		return 0;
+	if (c->version == 1)
+		r = io_write_text(fd, "cpuset.mems", c->mems);
+	if (r == 0)
+		r = io_write_text(fd, "cpuset.cpus", c->cpus);
+	return r < 0 ? err_set(e, ERR_SYS, -r, "keep a box to the processors %s", c->cpus) : 0;
+}
+
 int cgroup_make(const struct cgroups *c, const char *name, const struct limits *l,
 		struct box_cgroup *b, struct err *e)
 {
@@ -263,7 +327,7 @@ int cgroup_make(const struct cgroups *c, const char *name, const struct limits *
 	for (unsigned int i = 0; i < CG_KIND_MAX && c->version != 0; i++) {
 		int base = c->base_fd[c->version == 2 ? 0 : i];
 
-		if (base < 0)
+		if (base < 0 || !is_wanted(c, i))
 			continue;
 		/* cpu and cpuacct are often one hierarchy: the second time it exists. */
 		if (mkdirat(base, name, 0755) < 0 && errno != EEXIST) {
@@ -279,7 +343,7 @@ int cgroup_make(const struct cgroups *c, const char *name, const struct limits *
 			return -1;
 		}
 	}
-	if (set_limits(c, b, l, e) < 0) {
+	if (set_cpus(c, b, e) < 0 || set_limits(c, b, l, e) < 0) {
 		(void)cgroup_remove(c, b);
 		return -1;
 	}

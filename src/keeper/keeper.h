@@ -73,7 +73,8 @@ void instance_done(struct instance *i);
 
 /* --- cgroup.c --- */
 
-enum cgroup_kind { CG_MEMORY, CG_PIDS, CG_CPU, CG_ACCT, CG_KIND_MAX };
+enum cgroup_kind { CG_MEMORY, CG_PIDS, CG_CPU, CG_ACCT, CG_CPUSET, CG_KIND_MAX };
+enum { CPU_LIST = 512 };
 
 struct cgroups {
 	int version;              /* 2, 1, or 0 for none */
@@ -81,6 +82,8 @@ struct cgroups {
 	char base[CG_KIND_MAX][256];
 	unsigned int have; /* bit per kind: can be used */
 	char why[160];     /* why something is missing */
+	/* Processors that boxes may use, as a list of the kernel's; "": all. v1 wants to know the memory, too. */
+	char cpus[CPU_LIST], mems[CPU_LIST];
 };
 
 struct box_cgroup {
@@ -88,9 +91,9 @@ struct box_cgroup {
 	int fd[CG_KIND_MAX]; /* directory of the box, -1: none */
 };
 
-/* Find out what there is. Never fails: what is missing is missing. */
-void cgroups_start(struct cgroups *c, const char *wanted_base, bool rootless,
-		   const struct instance *i);
+/* Find out what there is: what is missing is missing. Boxes are to leave so many processors alone. 0, or -1: they cannot be made to. */
+int cgroups_start(struct cgroups *c, const char *wanted_base, bool rootless, unsigned int spare,
+		  const struct instance *i, struct err *e);
 void cgroups_done(struct cgroups *c);
 /* Layers that boxes get from it. */
 uint64_t cgroups_layers(const struct cgroups *c);
@@ -284,6 +287,7 @@ struct keeper {
 	struct ids ids;
 	struct instance instance;
 	struct cgroups cgroups;
+	unsigned int spare_cpus; /* processors that boxes are to leave alone */
 	struct mount_root roots[ROOTS_MAX];
 	unsigned int nroots;
 	uid_t owner; /* who started us: owns what boxes write to host directories */

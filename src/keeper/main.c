@@ -19,6 +19,7 @@
 #include <linux/securebits.h>
 #include <signal.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/epoll.h>
 #include <sys/prctl.h>
@@ -183,6 +184,10 @@ static int take_argument(struct keeper *k, char *arg, const char **ret_cgroup, s
 		*ret_cgroup = arg + 7;
 		return 0;
 	}
+	if (strncmp(arg, "spare_cpus=", 11) == 0) {
+		k->spare_cpus = (unsigned int)strtoul(arg + 11, NULL, 10); /* the supervisor's */
+		return 0;
+	}
 	if (strncmp(arg, "ports=", 6) == 0)
 		return ports_argument(k, arg + 6, e);
 	if (strncmp(arg, "way=", 4) == 0)
@@ -215,7 +220,8 @@ static int start(struct keeper *k, int argc, char **argv, struct err *e)
 	    instance_start(&k->instance, k->ids.slots, k->owner, e) < 0 || settle(k, e) < 0 ||
 	    blob_fd(k, BLOB_INIT, e) < 0 || open_roots(k, e) < 0)
 		return -1;
-	cgroups_start(&k->cgroups, cgroup, k->ids.rootless, &k->instance);
+	if (cgroups_start(&k->cgroups, cgroup, k->ids.rootless, k->spare_cpus, &k->instance, e) < 0)
+		return -1;
 	if (k->server.on)
 		return server_start(k, e);
 	(void)io_set_nonblock(k->gate_fd, 1);

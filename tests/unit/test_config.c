@@ -189,7 +189,7 @@ TEST(config_table_secrets_and_restarts)
 		CONF_HANG_TIMEOUT,     CONF_WARM,
 		CONF_ZYGOTE_IMPORTS,   CONF_NODE,
 		CONF_BOX_PORTS,        CONF_EFAST_URL,
-		CONF_EFAST_HOST,
+		CONF_EFAST_HOST,       CONF_SPARE_CPUS,
 	};
 	unsigned int reload = 0;
 

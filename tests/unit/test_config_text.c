@@ -800,7 +800,7 @@ TEST(config_errors_of_restore)
 		{ "tls_cert=\ntls_key=\n", "tls_key=\ntls_cert=\n",
 		  "saved configuration: it is not in its plain form" },
 		{ "cgroup=\n", "cgroup=",
-		  "saved configuration, line 23: cgroup 'warm=true' is no absolute path" },
+		  "saved configuration, line 23: cgroup 'spare_cpus=0' is no absolute path" },
 	};
 	static char text[1 << 16], changed[1 << 16];
 	struct config c = { 0 };
