@@ -16,7 +16,7 @@ from server import lives, mark, needs_root, serve, shared, stat_of, until  # noq
 from test_se_handler import waits
 from test_shell import url
 
-pytestmark = needs_root
+pytestmark = [needs_root, pytest.mark.more]
 
 server = shared(env=NO_POOL)
 

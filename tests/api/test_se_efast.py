@@ -15,7 +15,7 @@ from described import Described, needs_jsonschema
 from se import BASE, MIB, Session, refused
 from server import Server, ends, needs_root, serve, until  # noqa: F401
 
-pytestmark = needs_root
+pytestmark = [needs_root, pytest.mark.more]
 
 TOKEN = "a-token.of_ours"
 

@@ -455,7 +455,7 @@ def test_gate_killed_between_calls(serve):
     session.write("d/f.txt", "kept")
     word = mark()
     session.shell(f"setsid sh -c 'while sleep 0.1; do :; done; : {word}' > /dev/null 2>&1 &")
-    process = until(lambda: server.running(word), "it runs")
+    process = min(until(lambda: server.running(word), "it runs"))  # not one that it has just forked
     for number in range(3):
         gate = server.kill_gate()
         assert session.read("d/f.txt") == b"kept"
@@ -463,7 +463,7 @@ def test_gate_killed_between_calls(serve):
         assert server.pid_of("gate") != gate
         assert workspaces(server).keys() == {session.id}
         assert session.create()[0] == 409 and session.status()["created_at"] == created
-    assert server.running(word) == process, "what it left running runs on"
+    assert process in server.running(word), "what it left running runs on"
     refusal = session.execute("head -c 12000000 /dev/zero > large")
     assert refusal["returncode"] != 0 and "No space left" in refusal["stderr"], "its size is what it was"
     assert handle(server, "def handler(event):\n    return 1")[1]["result"] == 1

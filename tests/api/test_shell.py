@@ -21,7 +21,7 @@ from conftest import stat_of
 from server import needs_root, serve, shared, until  # noqa: F401
 from terminal import SANE, Terminal, glovebox, is_dead
 
-pytestmark = needs_root
+pytestmark = [needs_root, pytest.mark.more]
 
 server = shared(env=NO_POOL)
 
