@@ -14,7 +14,7 @@ import importlib
 import os
 import sys
 
-from . import cells, comms, descriptors, fork, fresh, inline, loop, order, output, rehearsal, requests, safe, shell, stdin, warmup
+from . import cells, comms, descriptors, fork, fresh, inline, lent, loop, order, output, rehearsal, requests, safe, shell, stdin, warmup
 from .channel import CONFIG, READY, WAITING
 from .interrupt import interrupts
 from .kernel import Kernel
@@ -38,6 +38,7 @@ def prepare(imports=()):
     inline.install()
     comms.install()
     stdin.install()
+    lent.install()
     fork.watch(output.flush_everything)
     descriptors.guard()
     for name in imports:

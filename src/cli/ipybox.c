@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* `glovebox ipybox`: the verb, and the two commands of ipybox that it has. */
+/* `glovebox ipybox`: the verb, and the commands of ipybox that it has. */
 #include "cli/ipybox.h"
 
 #include "base/own.h"
@@ -109,7 +109,7 @@ int verb_ipybox(int argc, char **argv)
 	static const struct {
 		const char *name;
 		int (*run)(int argc, char **argv);
-	} commands[] = { { "build", build }, { "cleanup", cleanup } };
+	} commands[] = { { "build", build }, { "cleanup", cleanup }, { "mcp", ipybox_mcp } };
 
 	for (unsigned int i = 0; i < ARRAY_LEN(commands) && argc > 1; i++)
 		if (strcmp(argv[1], commands[i].name) == 0)

@@ -34,3 +34,6 @@ int ipybox_cleanup_opts(struct client_opts *o, int argc, char **argv, struct err
 
 /* A box until a signal comes, or until it is gone. 0 or -1. */
 int ipybox_serve(const struct ipybox_opts *q, struct err *e);
+
+/* mcp.c: `ipybox mcp` is `glovebox mcp` with a box as ipybox has it. */
+int ipybox_mcp(int argc, char **argv);

@@ -7,14 +7,13 @@
 #include "base/clock.h"
 #include "base/own.h"
 #include "cli/box_api.h"
+#include "cli/box_body.h"
 #include "cli/say.h"
 #include "cli/wake.h"
 
-#include <limits.h>
 #include <poll.h>
 #include <stdio.h>
 #include <string.h>
-#include <sys/stat.h>
 
 enum { ALIVE_MAX_S = 60, READY_S = 60, MAKE_TIMEOUT_MS = 120000, END_TIMEOUT_MS = 15000 };
 
@@ -28,77 +27,6 @@ struct ipybox {
 	uint64_t alive_each_us;
 	bool gone; /* there is nothing to end */
 };
-
-/* --- binds ---------------------------------------------------------------------------------------- */
-
-struct bind {
-	char root[PATH_MAX], path[PATH_MAX], at[PATH_MAX];
-	bool read_only;
-};
-
-/* DIR:PATH[:ro] */
-static int split_bind(const char *text, struct bind *b, struct err *e)
-{
-	char rest[PATH_MAX];
-	size_t n;
-
-	*b = (struct bind){ 0 };
-	n = (size_t)(strchr(text, ':') - text); /* it has one: see take_bind() */
-	if (n >= sizeof(b->root) || strlen(text + n + 1) >= sizeof(rest) - 8)
-		return err_set(e, ERR_USAGE, ENAMETOOLONG, "--bind");
-	(void)memcpy(b->root, text, n);
-	(void)snprintf(rest, sizeof(rest), "%s", text + n + 1);
-	n = strlen(rest);
-	if (n > 3 && strcmp(rest + n - 3, ":ro") == 0) {
-		b->read_only = true;
-		rest[n - 3] = '\0';
-	}
-	(void)snprintf(b->at, sizeof(b->at), "%s%s", rest[0] == '/' ? "" : "/app/", rest);
-	return 0;
-}
-
-/* A directory of ours, made if it is missing; or what another server has. */
-static int find_bind(struct bind *b, bool ours, struct err *e)
-{
-	own_free char *real = NULL;
-	char *two;
-
-	if (!ours) {
-		two = strstr(b->root + 1, "//");
-		if (two != NULL) {
-			(void)snprintf(b->path, sizeof(b->path), "%s", two + 2);
-			*two = '\0';
-		}
-		return 0;
-	}
-	if (mkdir(b->root, 0755) < 0 && errno != EEXIST)
-		return err_set(e, ERR_INPUT, errno, "--bind '%s'", b->root);
-	real = realpath(b->root, NULL);
-	if (real == NULL)
-		return err_set(e, ERR_INPUT, errno, "--bind '%s'", b->root);
-	(void)snprintf(b->root, sizeof(b->root), "%s", real);
-	return 0;
-}
-
-static int put_binds(const struct ipybox *s, struct json *j, struct err *e)
-{
-	static struct bind b;
-
-	json_open(j, "mounts", '[');
-	for (unsigned int i = 0; i < s->q->nbinds; i++) {
-		if (split_bind(s->q->binds[i], &b, e) < 0 ||
-		    find_bind(&b, s->near.life >= 0, e) < 0)
-			return -1;
-		json_open(j, NULL, '{');
-		json_str(j, "root", b.root);
-		json_str(j, "path", b.path);
-		json_str(j, "at", b.at);
-		json_bool(j, "readonly", b.read_only);
-		json_close(j, '}');
-	}
-	json_close(j, ']');
-	return 0;
-}
 
 /* --- the server ----------------------------------------------------------------------------------- */
 
@@ -125,12 +53,11 @@ static int await_ready(struct ipybox *s, struct err *e)
 
 static int start_server(struct ipybox *s, struct err *e)
 {
-	static struct bind binds[IPYBOX_BINDS_MAX];
+	static struct box_bind binds[IPYBOX_BINDS_MAX];
 	const char *roots[IPYBOX_BINDS_MAX + 1] = { NULL };
 
 	for (unsigned int i = 0; i < s->q->nbinds; i++) {
-		if (split_bind(s->q->binds[i], &binds[i], e) < 0 ||
-		    find_bind(&binds[i], true, e) < 0)
+		if (box_bind_take(s->q->binds[i], "/app", true, &binds[i], e) < 0)
 			return -1;
 		roots[i] = binds[i].root;
 	}
@@ -143,34 +70,6 @@ static int start_server(struct ipybox *s, struct err *e)
 
 /* --- the box -------------------------------------------------------------------------------------- */
 
-static void put_limits(const struct ipybox_opts *q, struct json *j)
-{
-	json_open(j, "limits", '{');
-	for (unsigned int i = 0; i < LIMIT_ID_MAX; i++) {
-		const struct limit_row *row = limit_row((enum limit_id)i);
-
-		if (q->limit_set[i] && row->unit == LIMIT_MILLI)
-			json_milli(j, row->key, q->limits.v[i]);
-		else if (q->limit_set[i])
-			json_u64(j, row->key, q->limits.v[i]);
-	}
-	json_close(j, '}');
-}
-
-static void put_env(const struct ipybox_opts *q, struct json *j)
-{
-	char name[256];
-
-	json_open(j, "env", '{');
-	for (unsigned int i = 0; i < q->nenv; i++) {
-		size_t n = strcspn(q->env[i], "=");
-
-		(void)snprintf(name, sizeof(name), "%.*s", (int)n, q->env[i]);
-		json_str(j, name, q->env[i] + n + 1);
-	}
-	json_close(j, '}');
-}
-
 static int put_box(const struct ipybox *s, struct json *j, struct err *e)
 {
 	json_open(j, NULL, '{');
@@ -182,9 +81,9 @@ static int put_box(const struct ipybox *s, struct json *j, struct err *e)
 	json_str(j, IPYBOX_MARK);
 	json_close(j, '}');
 	json_i64(j, "idle_seconds", 0);
-	put_limits(s->q, j);
-	put_env(s->q, j);
-	if (put_binds(s, j, e) < 0)
+	box_put_limits(j, &s->q->limits, s->q->limit_set);
+	box_put_env(j, s->q->env, s->q->nenv);
+	if (box_put_binds(j, s->q->binds, s->q->nbinds, "/app", s->near.life >= 0, e) < 0)
 		return -1;
 	json_close(j, '}');
 	return 0;

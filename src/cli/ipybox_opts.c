@@ -4,6 +4,7 @@
 
 #include "base/own.h"
 #include "base/str.h"
+#include "cli/box_body.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -43,10 +44,9 @@ static int take_env(void *ctx, const char *v, struct err *e)
 static int take_bind(void *ctx, const char *v, struct err *e)
 {
 	struct ipybox_opts *q = ctx;
-	const char *colon = strchr(v, ':');
 
-	if (colon == NULL || colon == v || colon[1] == '\0')
-		return err_set(e, ERR_USAGE, 0, "--bind '%s' is not DIR:PATH", v);
+	if (box_bind_check("bind", v, e) < 0)
+		return -1;
 	if (q->nbinds == IPYBOX_BINDS_MAX)
 		return err_set(e, ERR_USAGE, 0, "more than %d binds", IPYBOX_BINDS_MAX);
 	q->binds[q->nbinds++] = v;
@@ -87,12 +87,13 @@ static void serve_help(void)
 {
 	(void)printf("usage: glovebox ipybox [options]\n"
 		     "       glovebox ipybox build [options]\n"
-		     "       glovebox ipybox cleanup [options]\n\n"
+		     "       glovebox ipybox cleanup [options]\n"
+		     "       glovebox ipybox mcp [options]\n\n"
 		     "A box on two ports of this machine, until Ctrl-C: what ExecutionClient and "
 		     "ResourceClient of\n"
-		     "ipybox expect. Where no server runs, one is started for it. 'build' and "
-		     "'cleanup' are those\n"
-		     "of ipybox; each has a --help.\n\n");
+		     "ipybox expect. Where no server runs, one is started for it. 'build', "
+		     "'cleanup' and\n"
+		     "'mcp' are those of ipybox; each has a --help.\n\n");
 	opts_help(serve_rows, ARRAY_LEN(serve_rows), stdout);
 	(void)printf(
 		"\nexit status: 0; 125 when Glovebox itself failed, was called wrongly, or the "

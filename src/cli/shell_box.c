@@ -4,6 +4,7 @@
 
 #include "base/clock.h"
 #include "base/own.h"
+#include "cli/box_body.h"
 #include "cli/say.h"
 
 #include <limits.h>
@@ -128,44 +129,14 @@ static int put_mounts(const struct shell *s, struct json *j, struct err *e)
 
 /* --- making --------------------------------------------------------------------------------------- */
 
-static void put_limits(const struct shell_opts *o, struct json *j)
-{
-	json_open(j, "limits", '{');
-	for (unsigned int i = 0; i < LIMIT_ID_MAX; i++) {
-		const struct limit_row *row = limit_row((enum limit_id)i);
-
-		if (!o->limit_set[i])
-			continue;
-		if (row->unit == LIMIT_MILLI)
-			json_milli(j, row->key, o->limits.v[i]);
-		else
-			json_u64(j, row->key, o->limits.v[i]);
-	}
-	json_close(j, '}');
-}
-
-static void put_env(const struct shell_opts *o, struct json *j)
-{
-	char name[256];
-
-	json_open(j, "env", '{');
-	for (unsigned int i = 0; i < o->nenv; i++) {
-		size_t n = strcspn(o->env[i], "=");
-
-		(void)snprintf(name, sizeof(name), "%.*s", (int)n, o->env[i]);
-		json_str(j, name, o->env[i] + n + 1);
-	}
-	json_close(j, '}');
-}
-
 static int put_box(const struct shell *s, struct json *j, struct err *e)
 {
 	json_init(j);
 	json_open(j, NULL, '{');
 	if (s->o->name != NULL)
 		json_str(j, "name", s->o->name);
-	put_limits(s->o, j);
-	put_env(s->o, j);
+	box_put_limits(j, &s->o->limits, s->o->limit_set);
+	box_put_env(j, s->o->env, s->o->nenv);
 	if (s->o->nmounts > 0 && put_mounts(s, j, e) < 0)
 		return -1;
 	json_close(j, '}');

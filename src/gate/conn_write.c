@@ -228,7 +228,7 @@ void req_upgrade(struct req *r, const char *accept, const char *protocol)
 
 size_t req_queued(const struct req *r)
 {
-	return buf_len(&r->conn->out);
+	return r->via != NULL ? 0 : buf_len(&r->conn->out);
 }
 
 uint64_t req_sent(const struct req *r)

@@ -15,6 +15,7 @@
 #include "gate/table.h"
 #include "gate/trial.h"
 #include "gate/warm.h"
+#include "mcp/mcp.h"
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -81,6 +82,7 @@ struct ci_stream;
 struct session;
 struct abox;
 struct se_making;
+struct mcp_watch;
 
 struct gate {
 	struct loop loop;
@@ -116,6 +118,8 @@ struct gate {
 	struct table tombs;          /* boxes that have ended */
 	struct table idems;          /* answers to be given again */
 	struct runs runs;
+	struct mcp_server mcp;
+	struct mcp_watch *mcp_watches;
 	char node[5]; /* of ids */
 
 	struct admit admit;

@@ -30,10 +30,3 @@ void ipy_status_moved(struct req *r)
 	req_header(r, "Location", "%.*s/", (int)path.n, path.p);
 	req_reply(r, 307, NULL, "", 0);
 }
-
-void ipy_mcp(struct req *r)
-{
-	if (ipy_box(r) != NULL)
-		req_refuse(r, 501, NULL, NULL,
-			   "clients of MCP servers come with a later version of Glovebox");
-}

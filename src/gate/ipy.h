@@ -5,10 +5,13 @@
  *
  *   ipy_files.c    files and directories
  *   ipy_modules.c  sources of modules
- *   ipy.c          whether it is there, and what is not there yet
+ *   ipy_mcp.c      clients for MCP servers, generated
+ *   ipy_program.c  programs of ours in the box, which the last two are made of
+ *   ipy.c          whether it is there
  */
 #pragma once
 
+#include "gate/file_paths.h"
 #include "gate/ports.h"
 
 void ipy_status(struct req *r);
@@ -19,7 +22,10 @@ void ipy_file_delete(struct req *r);
 void ipy_directory_get(struct req *r);
 void ipy_directory_post(struct req *r);
 void ipy_modules(struct req *r);
-void ipy_mcp(struct req *r);
+void ipy_mcp_put(struct req *r);
+void ipy_mcp_get(struct req *r);
 
 /* The box that the request is about; NULL: answered. */
 struct abox *ipy_box(struct req *r);
+/* The same, and the path of the request, below its working directory; NULL: answered. */
+struct abox *ipy_find(struct req *r, struct file_path *p);

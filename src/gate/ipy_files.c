@@ -47,8 +47,7 @@ static bool resolve(const char *root, const char *text, char *out)
 	return true;
 }
 
-/* The box and the path of a request. NULL: answered. */
-static struct abox *find(struct req *r, struct file_path *p)
+struct abox *ipy_find(struct req *r, struct file_path *p)
 {
 	char text[HTTP_TARGET_MAX + 1], plain[HTTP_TARGET_MAX + 32];
 	struct abox *a = ipy_box(r);
@@ -135,7 +134,7 @@ static const struct file_shape directory_shape = { .beneath = true,
 void ipy_file_get(struct req *r)
 {
 	struct file_path p;
-	struct abox *a = find(r, &p);
+	struct abox *a = ipy_find(r, &p);
 
 	if (a != NULL)
 		file_read(r, a, &file_shape, &p);
@@ -144,7 +143,7 @@ void ipy_file_get(struct req *r)
 void ipy_file_post(struct req *r)
 {
 	struct file_put put = { .has_path = true };
-	struct abox *a = find(r, &put.path);
+	struct abox *a = ipy_find(r, &put.path);
 
 	if (a != NULL)
 		file_write(r, a, &file_shape, &put);
@@ -169,7 +168,7 @@ void ipy_file_delete(struct req *r)
 						.refuse = refuse_file,
 						.done = looked };
 	struct file_path p;
-	struct abox *a = find(r, &p);
+	struct abox *a = ipy_find(r, &p);
 
 	if (a != NULL)
 		file_stat(r, a, &look, &p);
@@ -183,7 +182,7 @@ void ipy_directory_get(struct req *r)
 						.what = "files",
 						.type = "application/x-gzip" };
 	struct file_path p;
-	struct abox *a = find(r, &p);
+	struct abox *a = ipy_find(r, &p);
 
 	if (a != NULL)
 		file_pack(r, a, &directory_shape, &p, &as);
@@ -192,7 +191,7 @@ void ipy_directory_get(struct req *r)
 void ipy_directory_post(struct req *r)
 {
 	struct file_path p;
-	struct abox *a = find(r, &p);
+	struct abox *a = ipy_find(r, &p);
 
 	if (a != NULL)
 		file_unpack(r, a, &directory_shape, &p);

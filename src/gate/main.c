@@ -11,6 +11,7 @@
 #include "base/str.h"
 #include "gate/boxes.h"
 #include "gate/gate.h"
+#include "gate/mcp.h"
 #include "gate/own.h"
 #include "gate/tls.h"
 #include "store/role.h"
@@ -333,7 +334,8 @@ static int start(struct gate *g, uint32_t uid, uint32_t gid, struct err *e)
 	g->loop.each_turn = each_turn;
 	g->loop.arg = g;
 	if (start_tls(g, GATE_CERT_FD, GATE_KEY_FD, e) < 0 || auth_start(g, e) < 0 ||
-	    confine_gate(uid, gid, e) < 0 || store_link_start(g, &g->store, GATE_STORE_FD, e) < 0 ||
+	    mcp_start(g, e) < 0 || confine_gate(uid, gid, e) < 0 ||
+	    store_link_start(g, &g->store, GATE_STORE_FD, e) < 0 ||
 	    keeper_link_start(g, &g->keeper, GATE_KEEPER_FD, on_keeper_event, e) < 0)
 		return -1;
 	return say_hello(g, e);

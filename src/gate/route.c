@@ -7,6 +7,7 @@
 #include "gate/boxes.h"
 #include "gate/ipy.h"
 #include "gate/jup.h"
+#include "gate/mcp.h"
 #include "gate/meta.h"
 #include "gate/ports.h"
 #include "gate/se.h"

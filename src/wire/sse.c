@@ -21,6 +21,7 @@ void sse_done(struct sse *s)
 
 static void begin_event(struct sse *s)
 {
+	(void)memcpy(s->next_id, s->last_id, sizeof(s->next_id));
 	s->ndata = 0;
 	s->name[0] = '\0';
 	s->id = 0;
@@ -69,6 +70,20 @@ static bool is_field(const struct sse *s, size_t len, const char *name)
 	return len == strlen(name) && memcmp(s->line, name, len) == 0;
 }
 
+/* It is said back in a header: nothing that would end one. */
+static void take_id(struct sse *s, const char *p, size_t n)
+{
+	bool fits = n < sizeof(s->next_id);
+
+	for (size_t i = 0; i < n && fits; i++)
+		fits = (unsigned char)p[i] >= ' ' && p[i] != 0x7f;
+	if (fits && n > 0)
+		(void)memcpy(s->next_id, p, n);
+	s->next_id[fits ? n : 0] = '\0';
+	if (strlen(p) != n || str_to_u64(p, INT64_MAX, &s->id) < 0)
+		s->id = 0;
+}
+
 /* One line that is neither empty nor a comment. */
 static int take_field(struct sse *s)
 {
@@ -88,8 +103,9 @@ static int take_field(struct sse *s)
 		(void)memcpy(s->name, value, n);
 		s->name[n] = '\0';
 	} else if (is_field(s, len, "id")) {
-		if (strlen(value) != n || str_to_u64(value, INT64_MAX, &s->id) < 0)
-			s->id = 0;
+		take_id(s, value, n);
+	} else if (is_field(s, len, "retry") && strlen(value) == n) {
+		(void)str_to_u64(value, INT64_MAX, &s->retry_ms);
 	}
 	return 0;
 }
@@ -106,6 +122,8 @@ static int take_line(struct sse *s, int (*fn)(void *arg, struct sse_event *e), v
 		s->nline = 0;
 		return r;
 	}
+	if (s->nline == 0)
+		(void)memcpy(s->last_id, s->next_id, sizeof(s->last_id));
 	if (s->nline == 0 && s->has_data) {
 		e = (struct sse_event){ .id = s->id, .data = s->data, .n = s->ndata };
 		(void)memcpy(e.name, s->name[0] != '\0' ? s->name : "message",

@@ -11,7 +11,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-enum { SSE_NAME = 32 };
+enum { SSE_NAME = 32, SSE_ID = 256 };
 
 struct sse_event {
 	char name[SSE_NAME]; /* "message" where none was said; a longer one is cut */
@@ -26,6 +26,10 @@ struct sse {
 	char name[SSE_NAME];
 	uint64_t id;
 	bool has_data;
+	/* What a new connection begins with: the id of the last event, whatever it is, fit for a header; "": none, or one that is
+	 * not. How long to wait before; 0: it was not said. */
+	char last_id[SSE_ID], next_id[SSE_ID];
+	uint64_t retry_ms;
 };
 
 void sse_init(struct sse *s, size_t max);

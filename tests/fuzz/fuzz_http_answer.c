@@ -5,7 +5,7 @@
  *
  * Claims: pieces give the same answer as the whole, refusals and their reasons included; no byte is consumed twice or
  * behind the end; a body by length has that length; headers hold only what they may, by rules written a second time here;
- * the events in a body are the same, in pieces or not, and none has a line end in its name.
+ * the events in a body are the same, in pieces or not, and none has a line end in its name; the last id is fit for a header.
  */
 #include "wire/http_answer.h"
 #include "wire/sse.h"
@@ -94,6 +94,10 @@ static struct result read_all(const uint8_t *p, size_t n, uint8_t how, bool in_p
 		if (a.framing == HTTP_ANSWER_NONE)
 			MUST(r.body == 0);
 	}
+	for (const char *c = s.last_id; *c != '\0'; c++)
+		MUST((unsigned char)*c >= ' ' && *c != 0x7f);
+	r.events_hash = hash_bytes(r.events_hash, s.last_id, strlen(s.last_id));
+	r.events_hash = hash_bytes(r.events_hash, &s.retry_ms, sizeof(s.retry_ms));
 	sse_done(&s);
 	return r;
 }

@@ -49,6 +49,12 @@ class Box:
         assert status == 200 and answer["exit_code"] == 0, (status, answer)
         return answer["stdout"]
 
+    def cell(self, code):
+        """The answer of a cell in the working directory of the box."""
+        status, answer = self.server.call("POST", f"/v1/boxes/{self.id}/cells", {"code": code}, self.headers)
+        assert status == 200, (status, answer)
+        return answer
+
 
 class Failed(Exception):
     pass

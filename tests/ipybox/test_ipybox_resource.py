@@ -251,12 +251,6 @@ def test_what_is_no_archive(box, resource, body):
 # --- the rest --------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("method,path", [("PUT", "/mcp/mcptools/server"), ("GET", "/mcp/mcptools?server_name=x"), ("GET", "/mcp/a/b/c")])
-def test_mcp_is_not_there_yet(resource, method, path):
-    status, text = detail(resource.request(method, path, b"{}" if method == "PUT" else None))
-    assert status == 501 and "later" in text
-
-
 def test_many_at_once(box, resource):
     """Sixteen transfers are under way; one more is told to come back."""
     held = []

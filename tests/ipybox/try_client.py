@@ -11,6 +11,9 @@ import traceback
 import aiohttp
 from ipybox import ExecutionClient, ExecutionError, ResourceClient
 
+sys.path.append(str(pathlib.Path(__file__).resolve().parent.parent))
+from mcp_servers import HONEST  # pylint: disable=wrong-import-position
+
 EXECUTOR, RESOURCE, HOST = int(sys.argv[1]), int(sys.argv[2]), sys.argv[3]
 
 
@@ -145,18 +148,22 @@ async def directories():
                 raise AssertionError("no refusal")
 
 
-async def mcp_is_refused():
+async def mcp_clients():
     async with resource() as client:
-        for call in (client.generate_mcp_sources("mcptools", "server", {"command": "x"}), client.get_mcp_sources("mcptools", "server")):
-            try:
-                await call
-            except aiohttp.ClientResponseError as e:
-                assert e.status == 501
-            else:
-                raise AssertionError("no refusal")
+        with tempfile.NamedTemporaryFile("w", suffix=".py") as server:
+            server.write(HONEST)
+            server.flush()
+            await client.upload_file("server.py", pathlib.Path(server.name))
+        params = {"command": "python3", "args": ["/app/server.py"]}
+        assert await client.generate_mcp_sources("mcptools", "honest", params) == ["tool_1", "fails", "env"]
+        sources = await client.get_mcp_sources("mcptools", "honest")
+        assert sorted(sources) == ["env", "fails", "tool_1"] and "def tool_1(params: Params) -> str:" in sources["tool_1"], sources
+    async with executor() as client:
+        result = await client.execute("from mcptools.honest.tool_1 import Params, tool_1\nprint(tool_1(Params(s='x')))")
+        assert result.text.strip().startswith("{'s': 'x'"), result
 
 
-CHECKS = [executes, streams, long_outputs, images, errors, timeouts, two_clients, modules_of_app, files, directories, mcp_is_refused]
+CHECKS = [executes, streams, long_outputs, images, errors, timeouts, two_clients, modules_of_app, files, directories, mcp_clients]
 
 
 def main():

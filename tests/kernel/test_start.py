@@ -72,6 +72,20 @@ def test_modules_of_the_directory_and_of_pythonpath(either, tmp_path):
     assert "fd" not in kernel.run("import sys; sys.path").value
 
 
+def test_modules_that_are_lent(either):
+    kernel = either()
+    assert kernel.run("import sys; [n for n in sys.modules if n.startswith('ipybox')]").value == "[]"
+    assert kernel.run("import ipybox.mcp.run as r; r.__file__, r.run_sync.__module__").value == "('glovebox/ipybox/mcp/run.py', 'ipybox.mcp.run')"
+    assert kernel.run("import inspect; 'MCP' in inspect.getsource(r)").value == "True"
+    assert kernel.run("try:\n    r.run_sync('x', {}, {})\nexcept ValueError as e:\n    print(e)").out.startswith("Neither a \"command\" nor a \"url\" key")
+
+
+def test_a_package_of_ones_own_wins_over_what_is_lent(either):
+    kernel = either()
+    (kernel.home / "ipybox.py").write_text("x = 'mine'\n")
+    assert kernel.run("import ipybox; ipybox.x").value == "'mine'"
+
+
 def test_a_directory_that_is_not_there(either):
     kernel = either(configure=False)
     kernel.configure("/no/such/place")

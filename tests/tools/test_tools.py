@@ -168,7 +168,7 @@ def test_what_is_installed(install):
     dest = install()
     for program in ("bin/glovebox", "libexec/glovebox/glovebox-gate"):
         assert os.access(below(dest, program), os.X_OK)
-    for name in ("code-interpreter-api", "sandbox-run"):
+    for name in ("code-interpreter-api", "ipybox", "sandbox-run"):
         link = below(dest, f"bin/{name}")
         assert link.is_symlink() and os.readlink(link) == "glovebox"
     for path in ("systemd/system/glovebox.service", "glovebox/glovebox.conf", "apparmor.d/glovebox"):

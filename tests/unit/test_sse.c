@@ -109,3 +109,57 @@ TEST(sse_drops_half_an_event_of_the_last_connection)
 	CHECK_STR(seen.text, "message:0:new|");
 	sse_done(&s);
 }
+
+TEST(sse_says_with_what_a_new_connection_begins)
+{
+	static const struct {
+		const char *text, *last;
+		uint64_t retry_ms;
+	} rows[] = {
+		{ "id: event-1\nretry: 500\ndata: \n\n", "event-1", 500 },
+		{ "id: a\ndata: x\n\ndata: y\n\n", "a", 0 },    /* it stays */
+		{ "id: a\n\n", "a", 0 },                        /* also without data */
+		{ "id: a\ndata: x\n\nid\ndata: y\n\n", "", 0 }, /* until it is taken back */
+		{ "id: a\ndata: x\n\nid: b\ndata: half\n", "a", 0 },
+		{ "id: a\rb\ndata: x\n\n", "", 0 }, /* it would end a header */
+		{ "id: 5\r\nretry: 7\r\ndata: x\r\n\r\n", "5", 7 },
+		{ "retry: 5x\nretry:\nretry: -1\ndata: x\n\n", "", 0 },
+		{ "retry: 99999999999999999999\ndata: x\n\n", "", 0 },
+	};
+
+	for (unsigned int i = 0; i < sizeof(rows) / sizeof(rows[0]); i++)
+		for (size_t step = 1; step <= strlen(rows[i].text); step++) {
+			struct seen seen = { .n = 0 };
+			size_t n = strlen(rows[i].text);
+			struct sse s;
+
+			sse_init(&s, 1000);
+			for (size_t at = 0; at < n; at += step)
+				CHECK_EQ_INT(sse_feed(&s, rows[i].text + at,
+						      n - at < step ? n - at : step, on_event,
+						      &seen),
+					     0);
+			sse_restart(&s);
+			CHECK_STR(s.last_id, rows[i].last);
+			CHECK_STR(s.next_id, rows[i].last);
+			CHECK_EQ_INT(s.retry_ms, rows[i].retry_ms);
+			sse_done(&s);
+		}
+}
+
+TEST(sse_takes_no_id_that_is_too_long)
+{
+	for (size_t n = SSE_ID - 3; n < SSE_ID + 3; n++) {
+		struct seen seen = { .n = 0 };
+		char text[2 * SSE_ID], id[2 * SSE_ID];
+		struct sse s;
+
+		sse_init(&s, 1000);
+		(void)memset(id, 'i', n);
+		id[n] = '\0';
+		(void)snprintf(text, sizeof(text), "id: %.300s\n\n", id);
+		CHECK_EQ_INT(sse_feed(&s, text, n + 6, on_event, &seen), 0);
+		CHECK_EQ_INT(strlen(s.last_id), n < SSE_ID ? n : 0);
+		sse_done(&s);
+	}
+}

@@ -90,7 +90,7 @@ CASES = [
          "a new session to the result of its first cell, `print(1)`, ms", options={"figure": "new session to first result"},
          promise="P3"),
     Case("sessions", "hot-cell", session_kinds.hot, ASSIGN,
-         ("ipykernel", "glovebox serve, HTTP keep-alive", "glovebox serve, WebSocket", "GET /health by the same client",
+         ("ipykernel", "glovebox serve, HTTP keep-alive", "glovebox serve, WebSocket", "glovebox serve, MCP", "GET /health by the same client",
           "answers without looking"),
          "`x = 1` in a session that is there, one after the other, ms", options={"figure": "hot cell"}, promise="P4"),
     Case("sessions", "burst", session_kinds.burst, PRINT,
@@ -156,4 +156,7 @@ CASES = [
          ("answers without looking", "glovebox serve, beside a hostile session"),
          "what others notice of a hostile session: `x = 1` in a session of theirs, and `GET /health`, ms",
          options={"acts": hostile.ACTS}, promise="P14"),
+    Case("spared", "hostile", hostile.beside, ASSIGN,
+         ("answers without looking", "glovebox serve, a processor kept free"),
+         "the same with a processor that boxes may not use (spare_cpus), ms", options={"acts": hostile.ACTS}),
 ]

@@ -204,8 +204,8 @@ class Server:
 # --- one request at a time: inside a launcher, or here ---------------------------------------------------------
 
 
-def request(method, path, fields=None):
-    head = f"{method} {path} HTTP/1.1\r\nHost: 127.0.0.1\r\n"
+def request(method, path, fields=None, headers=None):
+    head = f"{method} {path} HTTP/1.1\r\nHost: 127.0.0.1\r\n" + "".join(f"{name}: {value}\r\n" for name, value in (headers or {}).items())
     if fields is None:
         return (head + "\r\n").encode()
     body = json.dumps(fields).encode()

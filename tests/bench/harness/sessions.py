@@ -18,6 +18,7 @@ CREATE = request("POST", "/v1/boxes", {})
 ID = re.compile(rb'"id":\s*"([^"]+)"')
 END = re.compile(rb'"\w+":\s*"end"')
 OK = '"status":"ok"'
+MCP_OK = '"content":[{"type":"text","text":""}]'
 HOT_CODE = "x = 1"
 # Sessions that nobody waits for are made by this many connections, so many at a time; then is looked how much memory is left.
 MAKERS, PORTION = 4, 100
@@ -27,6 +28,15 @@ PROBE_S = 10
 
 def cell_request(code, box="{id}"):
     return request("POST", f"/v1/boxes/{box}/cells", {"code": code})
+
+
+def mcp_request(code, box):
+    """The same by MCP, in the era without sessions."""
+    version, tool = "2026-07-28", "execute_ipython_cell"
+    meta = {"io.modelcontextprotocol/protocolVersion": version, "io.modelcontextprotocol/clientCapabilities": {}}
+    return request("POST", "/mcp", {"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": {
+        "name": tool, "arguments": {"code": code}, "_meta": meta}},
+        {"MCP-Protocol-Version": version, "Mcp-Method": "tools/call", "Mcp-Name": tool, "Glovebox-Box": box, "Accept": "application/json, text/event-stream"})
 
 
 def refused(what, status, body):
@@ -201,6 +211,8 @@ class Sessions:
             self.server.settle()
         if way == "http":
             return ["rate", self.server.port, server.request_file(self.ctx, cell_request(HOT_CODE, self.hot)), OK, 1]
+        if way == "mcp":
+            return ["rate", self.server.port, server.request_file(self.ctx, mcp_request(HOT_CODE, self.hot)), MCP_OK, 1]
         path, message = f"/v1/boxes/{self.hot}/stream", json.dumps({"op": "cell", "ref": "1", "code": HOT_CODE})
         end = probe_stream(self.server.port, path, message)
         return ["socket", self.server.port, path, server.request_file(self.ctx, message.encode()), end, OK]
@@ -210,7 +222,7 @@ class Sessions:
 
 
 class SessionPeer(server.ServerPeer):
-    """A server, asked for sessions. `fields` say the way of a hot cell: http or socket."""
+    """A server, asked for sessions. `fields` say the way of a hot cell: http, socket or mcp."""
 
     def open(self, ctx, work):
         return OpenedSessions(self, ctx, work)
@@ -227,6 +239,7 @@ class OpenedSessions(Sessions):
             running.stop()
             raise e if isinstance(e, DoesNotWork) else DoesNotWork(f"the server does not answer: {e}") from e
         self.shown = f"{running.shown}, POST /v1/boxes {{}}, " + (
+            f"POST /mcp tools/call execute_ipython_cell {json.dumps({'code': work.text})}" if way == "mcp" else
             f"WebSocket …/stream, op cell, code {work.text!r}" if way == "socket" else
             f"POST …/cells {json.dumps({'code': work.text})}")
         self.burst_size, self.most_bursts = 100, None

@@ -1,12 +1,13 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: Apache-2.0
-"""Writes the seeds of what our own clients read, as generate.py does for the rest: corpus/{http_answer,ws_frame,tar,filter,line_keys,term_modes}/NAME.
+"""Writes the seeds of what our own clients read, as generate.py does for the rest: corpus/{http_answer,ws_frame,tar,filter,line_keys,term_modes,mcp_client}/NAME.
 
     tests/fuzz/corpus/generate_client.py
 
 A name with "bad" in it is for what must be refused. Each seed begins with a byte that says how to cut it.
 """
 import io
+import json
 import pathlib
 import struct
 import tarfile
@@ -55,6 +56,8 @@ write("http_answer", {
     "bad-length": answer("HTTP/1.1 200 OK", "Content-Length: +1", body=b"x"),
     "bad-chunk": answer("HTTP/1.1 200 OK", "Transfer-Encoding: chunked", body=b"zz\r\n"),
     "bad-event-too-long": answer("HTTP/1.1 200 OK", body=b"data: " + b"x" * 5000 + b"\n\n"),
+    "events-retry": answer("HTTP/1.1 200 OK", "Content-Type: text/event-stream",
+                           body=b"id: event-1\nretry: 500\ndata: \n\nid: a\rb\ndata: x\n\nid\ndata: y\n\nretry: 5x\n\n"),
 })
 
 # --- ws_frame -----------------------------------------------------------------------------------------------------
@@ -155,4 +158,47 @@ write("term_modes", {
     "off": b"\x1b[?1049h\x1b[?1049l\x1b=\x1b>\x1b[?7l\x1bc",
     "unfinished": b"\x1b[?25l\x1b[?10",
     "bad-numbers": b"\x1b[?" + b"9" * 40 + b";;;" + b"1;" * 40 + b"h\x1b[?1049$p",
+})
+
+
+# --- mcp_client ---------------------------------------------------------------------------------------------------
+
+
+def said(*messages):
+    """What a server says, line by line; `@` is the id of what was asked last."""
+    return b"\n".join(one if isinstance(one, bytes) else json.dumps(one).replace('"@"', "@").encode() for one in messages)
+
+
+def result(value, number="@"):
+    return {"jsonrpc": "2.0", "id": number, "result": value}
+
+
+def error(code, number="@", **more):
+    return {"jsonrpc": "2.0", "id": number, "error": {"code": code, "message": "no", **more}}
+
+
+DISCOVERED = result({"resultType": "complete", "supportedVersions": ["2026-07-28"], "serverInfo": {"name": "s", "version": "1"}})
+INITIALIZED = result({"protocolVersion": "2025-11-25", "serverInfo": {"name": "s"}, "capabilities": {}})
+PARAMETERS = {"region": {"type": "string", "x-mcp-header": "Region"}, "deep": {"properties": {"n": {"type": "integer", "x-mcp-header": "N"}}}}
+TOOLS = result({"tools": [{"name": "t", "description": "d", "inputSchema": {"type": "object", "properties": PARAMETERS}}]})
+FORM = {"method": "elicitation/create", "params": {"message": "?", "requestedSchema": {"properties": {"a": {"default": 1.5}, "b": {}}}}}
+DONE = result({"content": [{"type": "text", "text": "x"}], "isError": False})
+
+write("mcp_client", {
+    "modern": said(DISCOVERED, TOOLS, DONE),
+    "legacy": said(error(-32601), INITIALIZED, TOOLS, DONE),
+    "again": said(error(-32022, data={"supported": ["2026-07-28"]}), DISCOVERED, TOOLS, DONE),
+    "pages": said(DISCOVERED, result({"tools": [], "nextCursor": "a"}), result({"tools": [], "nextCursor": "b"}), TOOLS, DONE),
+    "bad-pages": said(DISCOVERED, result({"tools": [], "nextCursor": "a"}), result({"tools": [], "nextCursor": "a"})),
+    "inputs": said(DISCOVERED, TOOLS, result({"resultType": "input_required", "inputRequests": {"k": FORM}, "requestState": "s\"t"}), DONE),
+    "bad-inputs": said(DISCOVERED, TOOLS, result({"resultType": "input_required", "inputRequests": {"k": {"method": "roots/list"}}})),
+    "questions": said(error(-32601), INITIALIZED, {"jsonrpc": "2.0", "id": "q", "method": "ping"}, {"jsonrpc": "2.0", "id": 5, **FORM},
+                      {"jsonrpc": "2.0", "id": 6, "method": "sampling/createMessage"}, TOOLS, DONE),
+    "progress": said(error(-32601), INITIALIZED, TOOLS,
+                     {"jsonrpc": "2.0", "method": "notifications/progress", "params": {"progressToken": "@", "progress": 0.5}},
+                     {"jsonrpc": "2.0", "method": "notifications/message", "params": {"level": "info", "data": {}}}, DONE, DONE),
+    "bad-ids": said(DISCOVERED, TOOLS, result({"content": []}, "x"), result({"content": []}, 99), error(-1, None)),
+    "bad-junk": said(b"\xff\x00", b"[]", b"{}", b"[{]", b"null", b"5"),
+    "bad-tools": said(DISCOVERED, result({"tools": [5, {"name": "t"}, {"name": "t", "inputSchema": {"items": {"x-mcp-header": "A"}}}]})),
+    "batch": said(error(-32601), result({"protocolVersion": "2025-03-26"}), b"[" + said(TOOLS) + b", 5]", DONE),
 })

@@ -1,0 +1,2 @@
+# SPDX-License-Identifier: Apache-2.0
+"""MCP servers, called from code in a box."""

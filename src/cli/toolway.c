@@ -1,0 +1,87 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "cli/toolway.h"
+
+#include "base/clock.h"
+#include "cli/wake.h"
+
+#include <errno.h>
+#include <signal.h>
+#include <string.h>
+
+enum { FLUSH_US = 1000000 };
+
+struct toolway *toolway_open(const struct mcp_place *p, const struct mcpc_bounds *bounds,
+			     struct err *e)
+{
+	struct mcpc_bounds usual;
+
+	mcpc_bounds_init(&usual);
+	(void)signal(SIGPIPE, SIG_IGN); /* who has gone is an error of write(2) */
+	if (wake_start(0) < 0) {
+		(void)err_set(e, ERR_SYS, errno, "wait for signals");
+		return NULL;
+	}
+	return p->argv != NULL ? toolway_stdio_open(p, bounds != NULL ? bounds : &usual, e)
+			       : toolway_http_open(p, bounds != NULL ? bounds : &usual, e);
+}
+
+void toolway_nothing(struct mcpc_request *r)
+{
+	(void)r;
+}
+
+bool toolway_turn(struct toolway *l, uint64_t until_us, bool heed_signals)
+{
+	struct pollfd p[MCP_POLL_MAX + 1];
+	uint64_t deadline = mcpc_deadline(&l->client);
+	unsigned int n;
+	struct wake w;
+
+	deadline = deadline < until_us ? deadline : until_us;
+	n = l->transport->wait(l, p, &deadline);
+	p[n] = (struct pollfd){ .fd = heed_signals ? wake_fd() : -1, .events = POLLIN };
+	(void)poll(p, n + 1, clock_poll_ms(deadline));
+	l->transport->step(l, p, n, clock_us());
+	mcpc_tick(&l->client, clock_us());
+	if (!heed_signals)
+		return true;
+	wake_take(&w);
+	return w.end == 0;
+}
+
+void toolway_await(struct toolway *l, struct mcpc_request *r)
+{
+	while (r->outcome == MCPC_PENDING)
+		if (!toolway_turn(l, UINT64_MAX, true))
+			mcpc_cancel(r, "interrupted", clock_us());
+}
+
+void toolway_close(struct toolway *l)
+{
+	uint64_t until;
+
+	if (l == NULL)
+		return;
+	until = clock_us() + FLUSH_US;
+	while (l->client.broken[0] == '\0' && !l->transport->is_idle(l) && clock_us() < until)
+		(void)toolway_turn(l, until, false);
+	mcpc_done(&l->client);
+	l->transport->end(l);
+}
+
+bool mcp_header_check(const char *text)
+{
+	size_t n = strcspn(text, ":");
+
+	if (n == 0 || text[n] != ':')
+		return false;
+	for (size_t i = 0; i < n; i++)
+		if (strchr("!#$%&'*+-.^_`|~", text[i]) == NULL &&
+		    !((text[i] | 32) >= 'a' && (text[i] | 32) <= 'z') &&
+		    !(text[i] >= '0' && text[i] <= '9'))
+			return false;
+	for (const char *p = text + n; *p != '\0'; p++)
+		if ((unsigned char)*p < ' ' || *p == 0x7f)
+			return false;
+	return true;
+}
