@@ -25,8 +25,11 @@ for line in sys.stdin:
     elif m["method"] == "tools/list":
         at = int(m["params"].get("cursor", 0))
         result = {"tools": TOOLS[at:at + 2], **({"nextCursor": str(at + 2)} if at + 2 < len(TOOLS) else {})}
-    else:
+    elif m["method"] == "tools/call":
         result = call(m["params"]["name"], m["params"].get("arguments"))
+    else:
+        print(json.dumps({"jsonrpc": "2.0", "id": m["id"], "error": {"code": -32601, "message": "no such method"}}), flush=True)
+        continue
     print(json.dumps({"jsonrpc": "2.0", "method": "notifications/message", "params": {}}))
     print(json.dumps({"jsonrpc": "2.0", "id": m["id"], "result": result}), flush=True)
 '''

@@ -33,7 +33,7 @@ WAIT_S = 60
 REQUEST_S = 120
 
 TOKENS_VARIABLE = "GLOVEBOX_TOKEN"
-ROLES = ("serve", "keeper", "gate", "store")
+ROLES = ("serve", "keeper", "gate", "store", "tools")
 LISTENING = re.compile(r"listening on (?:(?P<scheme>https?)://(?P<host>.+):(?P<port>[0-9]+)|unix:(?P<path>.+))\n")
 # What the sanitizers and the coverage build need to be told.
 # A sanitized gate keeps what is freed for a while, and makes system calls that its filter does not know.

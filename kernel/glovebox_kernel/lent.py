@@ -9,17 +9,20 @@ import os
 import sys
 from importlib.machinery import ModuleSpec
 
-_FILES = ("ipybox/__init__.py", "ipybox/mcp/__init__.py", "ipybox/mcp/run.py")
+_FILES = {
+    "ipybox": "ipybox/__init__.py",
+    "ipybox.mcp": "ipybox/mcp/__init__.py",
+    "ipybox.mcp.run": "ipybox/mcp/run.py",
+    "mcptools": "mcptools/__init__.py",
+    "mcptools._gateway": "mcptools/_gateway.py",
+    "mcptools._run": "ipybox/mcp/run.py",
+    "mcptools._runtime": "mcptools/_runtime.py",
+}
 
 
 def _read():
     top = os.path.dirname(os.path.dirname(__file__))
-    found = {}
-    for file in _FILES:
-        parts = file[:-len(".py")].split("/")
-        package = parts[-1] == "__init__"
-        found[".".join(parts[:-1] if package else parts)] = (package, __spec__.loader.get_data(os.path.join(top, *file.split("/"))))
-    return found
+    return {name: (file.endswith("/__init__.py"), __spec__.loader.get_data(os.path.join(top, *file.split("/")))) for name, file in _FILES.items()}
 
 
 _sources = _read()

@@ -141,6 +141,9 @@ static int handle(struct init *in, const struct frame *f)
 	case FRAME_PAUSE:
 		job_pause(in, f);
 		return 0;
+	case FRAME_CLOCK:
+		job_clock(in, f);
+		return 0;
 	case FRAME_LIMITS:
 		return jobs_limit(in, f);
 	default:

@@ -95,6 +95,7 @@ struct job {
 	bool paused;             /* the gate wants nothing of it for now */
 	uint64_t output_max;
 	uint64_t started_us, deadline_us; /* deadline UINT64_MAX: none */
+	uint64_t left_us;                 /* of a job whose time stands still; 0: it does not */
 	bool timed_out;
 	int status; /* of wait4 */
 	uint64_t ended_us;
@@ -188,6 +189,7 @@ void job_signal(struct init *in, const struct frame *f);
 void job_resize(struct init *in, const struct frame *f);
 void job_ack(struct init *in, const struct frame *f);
 void job_pause(struct init *in, const struct frame *f);
+void job_clock(struct init *in, const struct frame *f);
 /* A descriptor of the job in that slot is ready. */
 void job_event(struct init *in, unsigned int slot, enum watch what);
 /* Collect every process that has ended. */

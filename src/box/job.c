@@ -616,6 +616,23 @@ void job_pause(struct init *in, const struct frame *f)
 		j->paused = f->number != 0;
 }
 
+/* What it has left it still has when it goes on. */
+void job_clock(struct init *in, const struct frame *f)
+{
+	struct job *j = job_find(in, f->id);
+	uint64_t now = clock_us();
+
+	if (j == NULL)
+		return;
+	if (f->number == 0 && j->left_us == 0 && j->deadline_us != UINT64_MAX) {
+		j->left_us = j->deadline_us > now ? j->deadline_us - now : 1;
+		j->deadline_us = UINT64_MAX;
+	} else if (f->number != 0 && j->left_us != 0) {
+		j->deadline_us = now + j->left_us;
+		j->left_us = 0;
+	}
+}
+
 void job_event(struct init *in, unsigned int slot, enum watch what)
 {
 	struct job *j = &in->jobs[slot];

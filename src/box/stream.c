@@ -188,7 +188,7 @@ static void take(struct init *in, struct job *j, unsigned int i)
 /* Whether it prints a little again and again, and nobody waits for its end. */
 static bool drips(const struct job *j, unsigned int i)
 {
-	return j->drop_from == i + 1 && (j->flags & JOB_PTY) == 0 &&
+	return j->drop_from == i + 1 && (j->flags & (JOB_PTY | JOB_PROMPT)) == 0 &&
 	       (j->state == JOB_RUNNING || cell_lingers(j)) && clock_us() < j->drop_us + COLLECT_US;
 }
 

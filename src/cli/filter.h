@@ -6,7 +6,7 @@
  */
 #pragma once
 
-#include "cli/bytes.h"
+#include "base/bytes.h"
 
 #include <stdint.h>
 

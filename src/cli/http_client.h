@@ -7,8 +7,8 @@
  */
 #pragma once
 
+#include "base/bytes.h"
 #include "base/err.h"
-#include "cli/bytes.h"
 #include "cli/url.h"
 #include "wire/http_answer.h"
 #include "wire/jsonr.h"

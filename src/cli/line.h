@@ -8,7 +8,7 @@
  */
 #pragma once
 
-#include "cli/bytes.h"
+#include "base/bytes.h"
 #include "cli/history.h"
 #include "cli/line_keys.h"
 #include "cli/line_screen.h"

@@ -7,7 +7,7 @@
  */
 #pragma once
 
-#include "cli/bytes.h"
+#include "base/bytes.h"
 
 #include <sys/types.h>
 

@@ -45,7 +45,7 @@ enum {
 	CHANNEL_FD = 3,
 	FIRST_FD =
 		10, /* descriptors for the keeper start here, clear of what it expects elsewhere */
-	ARGS = 160,
+	ARGS = 256,
 	LOG_PIPE = 1024 * 1024,
 	LOOK_US = 5 * 1000 * 1000, /* how often it is looked whether packages have changed */
 };
@@ -57,6 +57,7 @@ struct supervisor {
 	struct listeners listeners;
 	char ways[ENDPOINTS_MAX][SERVE_WAY];
 	int nways;
+	struct tool_settings tools;
 	int config_fd, public_fd /* without secrets */, cert_fd, key_fd, files_fd, audit_fd,
 		exec_fd, log_fd, log_write_fd;
 	int channel, signals;
@@ -216,6 +217,9 @@ static void keeper_args(const struct supervisor *s, struct args *a)
 		len += snprintf(fds + len, sizeof(fds) - (size_t)len, ",%d", s->listeners.v[i].fd);
 	add(a, "gate-fds=%s", fds);
 	add(a, "store-fds=%d,%d,%d", s->public_fd, s->files_fd, s->audit_fd);
+	add(a, "tools-fds=%d", s->tools.fd);
+	for (int i = 0; i < s->tools.nways; i++)
+		add(a, "tool-way=%s", s->tools.ways[i]);
 	add(a, "hang_us=%llu", (unsigned long long)config_u64(c, CONF_HANG_TIMEOUT));
 	add(a, "store:file_ttl=%llu",
 	    (unsigned long long)(config_u64(c, CONF_FILE_TTL) / US_PER_S));
@@ -240,8 +244,8 @@ static void keeper_args(const struct supervisor *s, struct args *a)
 
 static _Noreturn void exec_keeper(const struct supervisor *s, int channel, char *const *argv)
 {
-	const int fds[] = { s->exec_fd, s->config_fd, s->public_fd, s->log_write_fd,
-			    s->cert_fd, s->key_fd,    s->files_fd,  s->audit_fd };
+	const int fds[] = { s->exec_fd, s->config_fd, s->public_fd, s->log_write_fd, s->cert_fd,
+			    s->key_fd,  s->files_fd,  s->audit_fd,  s->tools.fd };
 	sigset_t none;
 
 	(void)sigemptyset(&none);
@@ -335,6 +339,7 @@ static void say_tried(struct supervisor *s, const struct chan_msg *m)
 
 static void say_lost(const struct chan_msg *m)
 {
+	const char *then;
 	char role[16];
 	struct msg_in in;
 	int status;
@@ -344,10 +349,12 @@ static void say_lost(const struct chan_msg *m)
 	(void)msg_get_str(&in, role, sizeof(role));
 	if (msg_end(&in) < 0)
 		return;
+	/* The tools process is started by who needs it. */
+	then = strcmp(role, "tools process") == 0 ? "" : ", starting another";
 	if (WIFSIGNALED(status))
-		say("the %s was ended by signal %d, starting another", role, WTERMSIG(status));
+		say("the %s was ended by signal %d%s", role, WTERMSIG(status), then);
 	else
-		say("the %s ended with status %d, starting another", role, WEXITSTATUS(status));
+		say("the %s ended with status %d%s", role, WEXITSTATUS(status), then);
 }
 
 static void say_hung(const struct chan_msg *m)
@@ -589,7 +596,10 @@ static int start(struct supervisor *s, struct err *e)
 	    open_log(s, e) < 0 || block_signals(s, e) < 0)
 		return -1;
 	s->nways = serve_ways(&s->config, s->ways, e);
-	if (s->nways < 0 || listeners_open(&s->listeners, &s->config, e) < 0)
+	if (s->nways < 0 || serve_tools(&s->config, &s->tools, e) < 0)
+		return -1;
+	s->tools.fd = high(s->tools.fd);
+	if (listeners_open(&s->listeners, &s->config, e) < 0)
 		return -1;
 	return start_keeper(s, e);
 }

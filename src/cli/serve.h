@@ -28,6 +28,18 @@ enum { SERVE_WAY = 64 };
  * which is said. How many, or -1. */
 int serve_ways(const struct config *c, char addresses[][SERVE_WAY], struct err *e);
 
+/* ADDRESS:PORT of a place. 0, or an error of getaddrinfo(). */
+struct endpoint;
+int serve_look_up(const struct endpoint *p, char address[SERVE_WAY]);
+
+/* What the tools process is to know, in a file that nobody can change: servers, variables, and places, whose addresses are told in the same order. 0 or -1. */
+struct tool_settings {
+	int fd;
+	char ways[64][SERVE_WAY];
+	int nways;
+};
+int serve_tools(const struct config *c, struct tool_settings *ret, struct err *e);
+
 /* A directory, made with what is missing above it, private where it is made. */
 int directory_open(const char *path, int *ret_fd, struct err *e);
 

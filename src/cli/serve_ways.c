@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * Where the places are that the server may speak to (efast_url, efast_host). Names are looked up here, once, by whoever starts the
+ * Where the places are that the server may speak to (efast_url, efast_host, rayai_url). Names are looked up here, once, by whoever starts the
  * server: the keeper knows numbers only, and the gate not even those.
  */
 #include "cli/say.h"
@@ -14,7 +14,7 @@
 #include <string.h>
 #include <sys/socket.h>
 
-static int look_up(const struct endpoint *p, char address[SERVE_WAY])
+int serve_look_up(const struct endpoint *p, char address[SERVE_WAY])
 {
 	const struct addrinfo hints = { .ai_family = AF_UNSPEC,
 					.ai_socktype = SOCK_STREAM,
@@ -41,7 +41,9 @@ int serve_ways(const struct config *c, char addresses[][SERVE_WAY], struct err *
 	const char *bad;
 	unsigned int nhosts;
 	char *const *hosts = config_list(c, CONF_EFAST_HOST, &nhosts);
-	int n = endpoints_read(config_str(c, CONF_EFAST_URL), hosts, nhosts, v, &bad);
+	unsigned int nurls;
+	char *const *urls = config_list(c, CONF_RAYAI_URL, &nurls);
+	int first, n = endpoints_read(config_str(c, CONF_EFAST_URL), hosts, nhosts, v, &bad);
 
 	if (n == -EPROTONOSUPPORT)
 		return err_set(e, ERR_USAGE, 0,
@@ -52,14 +54,22 @@ int serve_ways(const struct config *c, char addresses[][SERVE_WAY], struct err *
 			       bad,
 			       bad == config_str(c, CONF_EFAST_URL) ? "http://NAME[:PORT]"
 								    : "NAME[:PORT]");
+	first = n;
+	n = endpoints_of_urls(urls, nurls, v, n, &bad);
+	if (n < 0)
+		return err_set(e, ERR_USAGE, 0,
+			       "rayai_url: '%s' is not http://NAME[:PORT]/…, or one too many", bad);
 	for (int i = 0; i < n; i++) {
-		int r = look_up(&v[i], addresses[i]);
+		int r = serve_look_up(&v[i], addresses[i]);
 
 		if (r == 0)
 			continue;
 		addresses[i][0] = '\0';
 		say("warning: %s: '%s': %s: nothing will be fetched from there",
-		    i == 0 ? "efast_url" : "efast_host", v[i].host, gai_strerror(r));
+		    i >= first ? "rayai_url"
+		    : i == 0   ? "efast_url"
+			       : "efast_host",
+		    v[i].host, gai_strerror(r));
 	}
 	return n;
 }

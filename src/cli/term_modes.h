@@ -5,7 +5,7 @@
  */
 #pragma once
 
-#include "cli/bytes.h"
+#include "base/bytes.h"
 
 enum { TERM_MODES_NUMBERS = 16 }; /* of one sequence; further ones are passed over */
 

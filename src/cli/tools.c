@@ -183,21 +183,42 @@ static int run_call(struct tools_opts *o, struct toolway *l)
 	return rc;
 }
 
+static int run_gen(struct tools_opts *o, struct toolway *l)
+{
+	struct mcpc_request list = { 0 };
+	struct err e;
+	int rc = tools_fetch(o, l, &list);
+
+	if (rc == TOOLS_OK && tools_gen(o, l, &list.tools, &e) < 0)
+		rc = usage_error(&e);
+	mcpc_request_done(&list);
+	return rc;
+}
+
+enum words { NO_WORDS, SOME_WORDS, ANY_WORDS };
+
 static const struct command {
 	const char *name, *usage;
 	int (*run)(struct tools_opts *o, struct toolway *l);
-	bool has_words; /* behind the server */
+	enum words words; /* behind the server */
 } commands[] = {
 	{ "list",
 	  "usage: glovebox tools list [options] SERVER\n"
 	  "       glovebox tools list [options] -- PROGRAM ARGS ...\n\n"
 	  "The tools of a server that speaks MCP: names, what they do, what they take.\n",
-	  run_list, false },
+	  run_list, NO_WORDS },
 	{ "call",
 	  "usage: glovebox tools call [options] SERVER TOOL [JSON | key=value ...]\n"
 	  "       glovebox tools call [options] TOOL [JSON | key=value ...] -- PROGRAM ARGS ...\n\n"
 	  "Calls one. Values are what its schema says; texts come as they are, images as files.\n",
-	  run_call, true },
+	  run_call, SOME_WORDS },
+	{ "gen",
+	  "usage: glovebox tools gen [options] SERVER [TOOL ...]\n"
+	  "       glovebox tools gen [options] [TOOL ...] -- PROGRAM ARGS ...\n\n"
+	  "Python for its tools, as code in a box has it: modules in DIR/NAME, or those of TOOL "
+	  "on\n"
+	  "standard output.\n",
+	  run_gen, ANY_WORDS },
 };
 
 static int run(const struct command *c, int argc, char **argv)
@@ -207,11 +228,11 @@ static int run(const struct command *c, int argc, char **argv)
 	struct err e;
 	int rc, r = tools_opts(&o, argc, argv, c->usage, &e);
 
-	if (r == 0 && c->has_words != (o.nwords > 0))
-		r = err_set(&e, ERR_USAGE, 0,
-			    c->has_words ? "no tool is named"
-					 : "'%s' is not needed: a list is of all tools",
-			    c->has_words ? "" : o.words[0]);
+	if (r == 0 && c->words == SOME_WORDS && o.nwords == 0)
+		r = err_set(&e, ERR_USAGE, 0, "no tool is named");
+	if (r == 0 && c->words == NO_WORDS && o.nwords > 0)
+		r = err_set(&e, ERR_USAGE, 0, "'%s' is not needed: a list is of all tools",
+			    o.words[0]);
 	if (r == 0) {
 		l = toolway_open(&o.place, NULL, &e);
 		r = l == NULL ? -2 : 0;

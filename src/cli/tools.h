@@ -2,27 +2,30 @@
 /*
  * `glovebox tools`: what servers of MCP have, for a person and for scripts.
  *
- * tools.c has the verb; tools_opts.c the command lines; tools_config.c files that name servers; tools_args.c arguments of a call;
- * tools_show.c and tools_save.c results. The way to a server is toolway.h.
+ * tools.c has the verb; tools_opts.c the command lines; tools_config.c files that name servers; tools_args.c arguments of a call; tools_gen.c Python for
+ * tools; tools_show.c and tools_save.c results. The way to a server is toolway.h.
  */
 #pragma once
 
 #include "cli/toolway.h"
+#include "tools/spec.h"
 
 enum { TOOLS_WORDS_MAX = 256, TOOLS_TIMEOUT_S = 60 };
 
 enum tools_exit { TOOLS_OK, TOOLS_ERROR, TOOLS_USAGE, TOOLS_NO_SERVER };
 
 struct tools_config {
-	char *text; /* the file; strings point into it or into own */
-	char **own; /* what was put together */
-	unsigned int nowned;
-	char **argv, **env;
+	char *text; /* the file, spoilt */
+	struct spec spec;
+	struct texts_own own; /* what was put together besides */
 };
 
 struct tools_opts {
 	bool help, json, accept, verbose, old, new;
 	const char *config, *images;
+	const char *out,
+		*name; /* of Python for it: where, and what its package is called (NULL: as the server) */
+	const char *named;    /* its name in the file; NULL: there is none */
 	uint64_t timeout_us;  /* of each answer */
 	char *const *program; /* behind "--"; NULL: none */
 	struct mcp_place place;
@@ -48,6 +51,10 @@ int tools_fetch(const struct tools_opts *o, struct toolway *l, struct mcpc_reque
 /* Arguments as words, by the schema of a tool: one JSON object, or key=value. 0 or -1. */
 int tools_arguments(const char *const *words, unsigned int n, const struct mcpc_tool *tool,
 		    struct json *j, struct err *e);
+
+/* Python for tools: those that words name to standard output, else all of them as files. 0 or -1. */
+int tools_gen(const struct tools_opts *o, const struct toolway *l, const struct mcpc_tools *t,
+	      struct err *e);
 
 /* --- for a person ---------------------------------------------------------------------------------- */
 

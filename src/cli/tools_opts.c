@@ -51,6 +51,20 @@ static int take_images(void *ctx, const char *v, struct err *e)
 	return 0;
 }
 
+static int take_out(void *ctx, const char *v, struct err *e)
+{
+	(void)e;
+	((struct tools_opts *)ctx)->out = v;
+	return 0;
+}
+
+static int take_name(void *ctx, const char *v, struct err *e)
+{
+	(void)e;
+	((struct tools_opts *)ctx)->name = v;
+	return 0;
+}
+
 #define FLAG(name)                                                      \
 	static int take_##name(void *ctx, const char *v, struct err *e) \
 	{                                                               \
@@ -77,6 +91,9 @@ static const struct opt rows[] = {
 	{ "timeout", 't', OPT_ARG, "TIME", "for each answer [60]", take_timeout, NULL },
 	{ "json", 0, OPT_NO_ARG, NULL, "the result as JSON, in one line", take_json, NULL },
 	{ "images", 0, OPT_ARG, "DIR", "where images and the like are saved [.]", take_images,
+	  NULL },
+	{ "out", 0, OPT_ARG, "DIR", "gen: where packages are made [mcptools]", take_out, NULL },
+	{ "name", 0, OPT_ARG, "NAME", "gen: what the package is called [as the server]", take_name,
 	  NULL },
 	{ "accept", 0, OPT_NO_ARG, NULL,
 	  "answer questions of the server with the defaults they name; otherwise they are declined",
@@ -156,6 +173,7 @@ static int take_server(struct tools_opts *o, struct err *e)
 	(void)memmove(o->words, o->words + 1, --o->nwords * sizeof(o->words[0]));
 	if (o->config != NULL && tools_config_read(o, first, e) < 0)
 		return -1;
+	o->named = o->config != NULL ? first : NULL;
 	if (o->config == NULL)
 		o->place.url = first;
 	if (o->place.url != NULL)
@@ -165,7 +183,9 @@ static int take_server(struct tools_opts *o, struct err *e)
 
 int tools_opts(struct tools_opts *o, int argc, char **argv, const char *usage, struct err *e)
 {
-	*o = (struct tools_opts){ .timeout_us = TOOLS_TIMEOUT_S * 1000000ull, .images = "." };
+	*o = (struct tools_opts){ .timeout_us = TOOLS_TIMEOUT_S * 1000000ull,
+				  .images = ".",
+				  .out = "mcptools" };
 	if (take_words(o, argc, argv, e) < 0)
 		return -1;
 	if (o->help) {

@@ -6,23 +6,31 @@
 
 #include <errno.h>
 #include <signal.h>
-#include <string.h>
 
-enum { FLUSH_US = 1000000 };
+enum { FLUSH_US = 1000000, LEAVE_US = 2000000 };
 
 struct toolway *toolway_open(const struct mcp_place *p, const struct mcpc_bounds *bounds,
 			     struct err *e)
 {
 	struct mcpc_bounds usual;
+	struct dialer *d;
 
 	mcpc_bounds_init(&usual);
+	if (bounds == NULL)
+		bounds = &usual;
 	(void)signal(SIGPIPE, SIG_IGN); /* who has gone is an error of write(2) */
 	if (wake_start(0) < 0) {
 		(void)err_set(e, ERR_SYS, errno, "wait for signals");
 		return NULL;
 	}
-	return p->argv != NULL ? toolway_stdio_open(p, bounds != NULL ? bounds : &usual, e)
-			       : toolway_http_open(p, bounds != NULL ? bounds : &usual, e);
+	if (p->argv != NULL)
+		return toolway_stdio_open(p, bounds, e);
+	d = toolway_dialer();
+	if (d == NULL) {
+		(void)err_set(e, ERR_SYS, ENOMEM, "speak to a server");
+		return NULL;
+	}
+	return toolway_http_open(p, bounds, d, e);
 }
 
 void toolway_nothing(struct mcpc_request *r)
@@ -66,22 +74,10 @@ void toolway_close(struct toolway *l)
 	while (l->client.broken[0] == '\0' && !l->transport->is_idle(l) && clock_us() < until)
 		(void)toolway_turn(l, until, false);
 	mcpc_done(&l->client);
+	if (l->transport->leave != NULL)
+		l->transport->leave(l);
+	until = clock_us() + LEAVE_US;
+	while (l->transport->leave != NULL && !l->transport->is_idle(l) && clock_us() < until)
+		(void)toolway_turn(l, until, false);
 	l->transport->end(l);
-}
-
-bool mcp_header_check(const char *text)
-{
-	size_t n = strcspn(text, ":");
-
-	if (n == 0 || text[n] != ':')
-		return false;
-	for (size_t i = 0; i < n; i++)
-		if (strchr("!#$%&'*+-.^_`|~", text[i]) == NULL &&
-		    !((text[i] | 32) >= 'a' && (text[i] | 32) <= 'z') &&
-		    !(text[i] >= '0' && text[i] <= '9'))
-			return false;
-	for (const char *p = text + n; *p != '\0'; p++)
-		if ((unsigned char)*p < ' ' || *p == 0x7f)
-			return false;
-	return true;
 }

@@ -10,8 +10,8 @@
 #include "base/clock.h"
 #include "base/io.h"
 #include "base/own.h"
-#include "cli/bytes.h"
 #include "cli/say.h"
+#include "tools/lines.h"
 
 #include "config.gen.h"
 
@@ -24,7 +24,7 @@
 #include <sys/syscall.h>
 #include <sys/wait.h>
 
-enum { READ_SIZE = 65536, WORDS_MAX = 2048, GRACE_MS = 2000 };
+enum { READ_SIZE = 65536, GRACE_MS = 2000 };
 
 struct stdio {
 	struct toolway link; /* the first member */
@@ -32,10 +32,7 @@ struct stdio {
 	int in, out, words; /* its standard input, output and error; -1: closed */
 	struct bytes sending;
 	size_t sent;
-	struct bytes line; /* the beginning of a message */
-	size_t searched;
-	char last[WORDS_MAX]; /* what it said last on standard error */
-	size_t nlast;
+	struct lines said;
 };
 
 /* --- out ------------------------------------------------------------------------------------------ */
@@ -80,25 +77,6 @@ static bool is_idle(const struct toolway *l)
 
 /* --- in ------------------------------------------------------------------------------------------- */
 
-static void take_lines(struct stdio *s, uint64_t now_us)
-{
-	struct mcpc *c = &s->link.client;
-	size_t from = 0;
-	char *lf;
-
-	while (s->line.p != NULL && c->broken[0] == '\0' &&
-	       (lf = memchr(s->line.p + s->searched, '\n', s->line.n - s->searched)) != NULL) {
-		size_t at = (size_t)(lf - s->line.p);
-
-		if (at > from)
-			mcpc_take(c, 0, s->line.p + from, at - from, now_us);
-		from = s->searched = at + 1;
-	}
-	if (from > 0)
-		bytes_splice(&s->line, 0, from, NULL, 0);
-	s->searched = s->line.n;
-}
-
 static void lost(struct stdio *s)
 {
 	siginfo_t how = { 0 };
@@ -131,20 +109,13 @@ static void pull(struct stdio *s, uint64_t now_us)
 		lost(s);
 		return;
 	}
-	bytes_put(&s->line, buf, (size_t)n);
-	if (s->line.failed)
-		mcpc_lost(&s->link.client, "the server sends a line of more than %zu bytes",
-			  s->link.client.bounds.message_bytes);
-	else
-		take_lines(s, now_us);
+	lines_take(&s->said, &s->link.client, buf, (size_t)n, now_us);
 }
 
-/* The end of what it says is kept. */
 static void pull_words(struct stdio *s)
 {
 	char buf[4096];
 	ssize_t n = read(s->words, buf, sizeof(buf));
-	size_t keep, take;
 
 	if (n < 0 && (errno == EAGAIN || errno == EINTR))
 		return;
@@ -152,11 +123,7 @@ static void pull_words(struct stdio *s)
 		fd_close(&s->words);
 		return;
 	}
-	take = (size_t)n < sizeof(s->last) ? (size_t)n : sizeof(s->last);
-	keep = s->nlast < sizeof(s->last) - take ? s->nlast : sizeof(s->last) - take;
-	(void)memmove(s->last, s->last + s->nlast - keep, keep);
-	(void)memcpy(s->last + keep, buf + (size_t)n - take, take);
-	s->nlast = keep + take;
+	lines_words(&s->said, buf, (size_t)n);
 }
 
 static unsigned int wait_for(struct toolway *l, struct pollfd *p, uint64_t *deadline_us)
@@ -284,7 +251,7 @@ static void release(struct stdio *s)
 	fd_close(&s->out);
 	fd_close(&s->words);
 	bytes_done(&s->sending);
-	bytes_done(&s->line);
+	lines_done(&s->said);
 	free(s);
 }
 
@@ -296,7 +263,7 @@ static void end(struct toolway *l)
 static void last_words(const struct toolway *l)
 {
 	const struct stdio *s = (const struct stdio *)l;
-	const char *p = s->last, *stop_at = s->last + s->nlast;
+	const char *p = s->said.last, *stop_at = p + s->said.nlast;
 
 	while (p < stop_at) {
 		const char *lf = memchr(p, '\n', (size_t)(stop_at - p));
@@ -311,7 +278,8 @@ static void last_words(const struct toolway *l)
 struct toolway *toolway_stdio_open(const struct mcp_place *p, const struct mcpc_bounds *b,
 				   struct err *e)
 {
-	static const struct mcp_transport transport = { wait_for, step, is_idle, end, last_words };
+	static const struct mcp_transport transport = { wait_for, step, is_idle,
+							NULL,     end,  last_words };
 	struct stdio *s = calloc(1, sizeof(*s));
 
 	if (s == NULL) {
@@ -322,7 +290,7 @@ struct toolway *toolway_stdio_open(const struct mcp_place *p, const struct mcpc_
 	s->link.transport = &transport;
 	s->link.way.send = send_message;
 	bytes_init(&s->sending, b->message_bytes);
-	bytes_init(&s->line, b->message_bytes);
+	lines_init(&s->said, b->message_bytes);
 	mcpc_init(&s->link.client, &s->link.way, b, "glovebox", GLOVEBOX_VERSION);
 	if (start(s, p, e) < 0) {
 		release(s);

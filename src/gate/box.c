@@ -680,6 +680,17 @@ struct gbox *gbox_new(struct gate *g, const struct box_request *q, const struct 
 	return b;
 }
 
+int gbox_give_stream(struct gbox *b)
+{
+	int fd = b->fd;
+
+	loop_unwatch(&b->g->loop, &b->watch);
+	buf_done(&b->out);
+	buf_init(&b->out, OUT_MAX);
+	b->fd = -1;
+	return fd;
+}
+
 struct gbox *gbox_adopt(struct gate *g, const struct box_info *info, const struct gbox_ops *ops,
 			void *arg, struct err *e)
 {
@@ -897,6 +908,12 @@ void gjob_pause(struct gjob *j, bool on)
 {
 	if (j->box != NULL)
 		(void)send_frame(j->box, FRAME_PAUSE, j->id, on, NULL, 0);
+}
+
+void gjob_clock(struct gjob *j, bool on)
+{
+	if (j->box != NULL)
+		(void)send_frame(j->box, FRAME_CLOCK, j->id, on, NULL, 0);
 }
 
 void gjob_signal(struct gjob *j, int sig, unsigned int scope)

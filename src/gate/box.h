@@ -109,6 +109,8 @@ struct gbox *gbox_adopt(struct gate *g, const struct box_info *info, const struc
 /* End it and let go of it: no ops is called any more. Jobs are forgotten without a word. done (may be NULL) is
  * called when nothing of it is left. */
 void gbox_end(struct gbox *b, void (*done)(void *arg, const struct box_figures *f), void *arg);
+/* In ready(): its stream, on which nothing was said, for somebody else to speak with its init. No jobs here from then on. */
+int gbox_give_stream(struct gbox *b);
 /* A box of the pool, whose limits are `has`, for somebody who wants q: ready() or failed() comes later, as after gbox_new().
  * When it turns out that it cannot be made what is wanted, another one is made in its place, and its jobs are lost. -errno: it
  * is still the pool's, and no good. */
@@ -138,6 +140,8 @@ size_t gjob_input(struct gjob *j, const void *p, size_t n);
 void gjob_input_end(struct gjob *j);
 /* Nothing of it is to be sent for now, or again. It goes on until its ring is full. */
 void gjob_pause(struct gjob *j, bool on);
+/* Whether its time runs. */
+void gjob_clock(struct gjob *j, bool on);
 void gjob_signal(struct gjob *j, int sig, unsigned int scope);
 /* What input() of a cell returns; end: there is nothing. 0 or -errno. */
 int gjob_tell(struct gjob *j, const void *p, size_t n, bool end);

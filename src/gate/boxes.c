@@ -15,6 +15,10 @@
 #include "base/own.h"
 #include "gate/ports.h"
 #include "gate/se.h"
+#include "gate/tool_approvals.h"
+#include "gate/tool_calls.h"
+#include "gate/tool_rules.h"
+#include "gate/tool_runs.h"
 #include "wire/msg.h"
 
 #include <stdio.h>
@@ -247,6 +251,7 @@ static void abox_free(void *arg)
 
 	texts_done(&a->env);
 	texts_done(&a->metadata);
+	texts_done(&a->tools);
 	task_keys_done(a);
 	free(a);
 }
@@ -315,6 +320,9 @@ static void end_all(struct abox *a, enum abox_reason reason)
 	ttys_end(a);
 	streams_end(a);
 	file_calls_end(a);
+	tool_runs_end(a);
+	approvals_end(a);
+	tool_servers_end(a);
 	se_end(a);
 	making_done(a);
 	if (reason == REASON_TTL || reason == REASON_IDLE)
@@ -527,6 +535,7 @@ void abox_put(const struct abox *a, struct json *j)
 	while (texts_next(&a->metadata, &at, &key, &value))
 		json_str(j, key, value);
 	json_close(j, '}');
+	tool_rules_put(&a->tools, j);
 	json_str(j, "workdir", box_workdir(a->app ? BOX_APP : 0));
 	ports_put(a, j);
 	json_u64(j, "ttl_seconds", a->ttl_us / US_PER_S);

@@ -80,6 +80,14 @@ struct deletion;
 struct file_call;
 struct se_queue;
 
+/* A server of MCP that a client has registered with a box. */
+struct tool_server {
+	struct tool_server *next;
+	char name[65];
+	char *params; /* what it is, as JSON */
+	size_t n;
+};
+
 struct abox {
 	struct gate *g;
 	struct abox *prev, *next;
@@ -101,13 +109,20 @@ struct abox {
 	uint64_t told_us;                /* the keeper's deadline */
 	struct timer life;
 	struct texts env, metadata;
+	struct texts tools; /* which it may call: see tool_rules.h */
 	struct idem_key idem;
 	uint64_t oom_kills; /* those that somebody was told of */
 	bool app;           /* its working directory is /app */
 	bool listens;       /* it has ports: */
 	uint16_t port[PORTS_OUTSIDE];
 	struct port *ports[BOX_PORTS_MAX];
-	unsigned int looks; /* for modules, under way */
+	unsigned int looks;          /* for modules, under way */
+	struct tool_server *servers; /* that were registered with it */
+	struct approval *approvals;  /* calls that wait for somebody */
+	struct approver *approvers;
+	struct tool_run *calls;          /* of tools, under way */
+	unsigned int ncalls, calls_left; /* how many there may be until calls_at_us + 1 s */
+	uint64_t calls_at_us;
 
 	struct task *tasks, *last_task; /* the oldest first */
 	unsigned int running, ended;
@@ -245,6 +260,9 @@ void idem_add(struct gate *g, const struct idem_key *k, const char *text, size_t
 	      uint64_t age_ms);
 /* Whether another command or box has this key with another body; -1: answered. */
 void idem_refuse(struct req *r);
+
+/* Which of the allowed roots is meant; -1: none. */
+int box_find_root(const struct gate *g, const char *name);
 
 /* --- tasks.c --- */
 

@@ -11,6 +11,7 @@
 #include "base/str.h"
 #include "gate/ports.h"
 #include "gate/stage.h"
+#include "gate/tool_rules.h"
 
 #include <stdarg.h>
 #include <stdio.h>
@@ -42,7 +43,7 @@ struct box_ports {
 struct box_create {
 	struct field_str name, environment, workdir;
 	struct box_limits limits;
-	struct field_list env, mounts, files, metadata;
+	struct field_list env, mounts, files, metadata, tools, approvals;
 	struct box_network network;
 	struct box_ports ports;
 	bool ports_set;
@@ -121,6 +122,8 @@ static const struct field create_rows[] = {
 	{ "ttl_seconds", FIELD_INT, FIELD_NULLABLE, 1, FIELD_NO_MAX, 0, offsetof(struct box_create, ttl_seconds), .doc = "how long it lives, whatever happens; null: box_ttl_default", .set_at = offsetof(struct box_create, ttl_set) },
 	{ "idle_seconds", FIELD_INT, FIELD_NULLABLE, 0, FIELD_NO_MAX, -1, offsetof(struct box_create, idle_seconds), .doc = "how long it lives without a command; 0: as long as it may; null: box_idle_default", .set_at = offsetof(struct box_create, idle_set) },
 	{ "metadata", FIELD_MAP, 0, 0, METADATA_MAX, 0, offsetof(struct box_create, metadata), .doc = "yours; the list can be asked for boxes by it" },
+	{ "tools", FIELD_STRINGS, 0, 0, TOOL_RULES_MAX, 0, offsetof(struct box_create, tools), .doc = "tools of MCP servers that code in it may call: 'server' or 'server/tool'; none unless said" },
+	{ "approvals", FIELD_STRINGS, 0, 0, TOOL_RULES_MAX, 0, offsetof(struct box_create, approvals), .doc = "which of these calls wait until somebody allows them: 'server', 'server/tool', or '*'" },
 };
 /* clang-format on */
 
@@ -308,7 +311,7 @@ static void on_staged(void *arg)
 {
 	struct abox *a = arg;
 
-	if (a->listens)
+	if (a->listens || a->tools.n > 0)
 		ports_open(a);
 	else
 		making_listens(a);
@@ -535,7 +538,7 @@ void box_standard(struct gate *g, struct box_request *q)
 {
 	/* Layers that may be missing, and that refused calls are heard, are the same for every box. */
 	ci_limits(g, q);
-	q->flags |= BOX_KIT;
+	q->flags |= BOX_KIT | BOX_TOOLS;
 	limits_init(&q->limits);
 	for (int i = 0; i < LIMIT_ID_MAX; i++) {
 		uint64_t *v = &q->limits.v[i], max = most_of(g, (enum limit_id)i);
@@ -584,8 +587,7 @@ static int take_limits(struct req *r, struct abox *a, const struct box_limits *i
 	return 0;
 }
 
-/* Which of the allowed roots is meant; -1: none. */
-static int find_root(const struct gate *g, const char *name)
+int box_find_root(const struct gate *g, const char *name)
 {
 	unsigned int n;
 	char *const *roots = config_list(&g->config, CONF_MOUNT_ROOT, &n);
@@ -615,7 +617,7 @@ static const char *last_part(const char *path)
 
 static int take_mount(struct req *r, const struct box_mount_in *in, size_t i, struct box_mount *m)
 {
-	int root = find_root(r->g, in->root.p);
+	int root = box_find_root(r->g, in->root.p);
 	const char *wrong = "path", *why = "must be relative and plain";
 	char field[48];
 
@@ -753,10 +755,15 @@ static int take_texts(struct req *r, struct abox *a, const struct box_create *in
 			   "'metadata." BOX_SESSION_KEY "' is set by the Sandbox Runtime dialect");
 		return -1;
 	}
-	if (a->env.n + a->metadata.n <= BOX_TEXTS_MAX)
+	if (tool_rules_take(r, "tools", &in->tools, false, &a->tools) < 0 ||
+	    tool_rules_take(r, "approvals", &in->approvals, true, &a->tools) < 0)
+		return -1;
+	if (tool_rules_url(&a->tools))
+		a->making->q.flags |= BOX_RAY;
+	if (abox_fits(a))
 		return 0;
 	own_refuse(r, OWN_INVALID_FIELD, a->env.n > a->metadata.n ? "env" : "metadata",
-		   "'env' and 'metadata' have at most %d bytes together", BOX_TEXTS_MAX);
+		   "'env', 'metadata' and 'tools' have at most %d bytes together", BOX_TEXTS_MAX);
 	return -1;
 }
 

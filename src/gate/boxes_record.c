@@ -8,7 +8,7 @@
 
 #include <string.h>
 
-enum { RECORD_VERSION = 4 };
+enum { RECORD_VERSION = 5 };
 
 static void put(const struct abox *a, struct msg_out *m, enum record_room room)
 {
@@ -34,6 +34,7 @@ static void put(const struct abox *a, struct msg_out *m, enum record_room room)
 	msg_put_bytes(m, a->idem.body, a->idem.set ? sizeof(a->idem.body) : 0);
 	msg_put_bytes(m, a->env.p, a->env.n);
 	msg_put_bytes(m, a->metadata.p, a->metadata.n);
+	msg_put_bytes(m, a->tools.p, a->tools.n);
 	kernels_save(a, m);
 	tasks_save(a, m, room);
 	ttys_save(a, m);
@@ -90,7 +91,7 @@ void abox_unsaved(struct abox *a)
 
 bool abox_fits(const struct abox *a)
 {
-	return a->env.n + a->metadata.n <= BOX_TEXTS_MAX;
+	return a->env.n + a->metadata.n + a->tools.n <= BOX_TEXTS_MAX;
 }
 
 static int get_texts(struct msg_in *in, struct texts *t)
@@ -152,8 +153,8 @@ static int load(struct abox *a, struct msg_in *in)
 	if (a->tenant == NULL)
 		return -ENOENT;
 	if (get_texts(in, &a->env) < 0 || get_texts(in, &a->metadata) < 0 ||
-	    kernels_load(a, in) < 0 || tasks_load(a, in) < 0 || ttys_load(a, in) < 0 ||
-	    task_keys_load(a, in) < 0)
+	    get_texts(in, &a->tools) < 0 || kernels_load(a, in) < 0 || tasks_load(a, in) < 0 ||
+	    ttys_load(a, in) < 0 || task_keys_load(a, in) < 0)
 		return -EPROTO;
 	return msg_end(in);
 }

@@ -10,6 +10,7 @@
 
 #include "gate/gate.h"
 #include "gate/tls.h"
+#include "gate/tool_ray.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -125,6 +126,27 @@ static void begin_request(struct conn *c)
 	}
 }
 
+/* What comes is no HTTP: on a box's socket for tools RayAI's framing is spoken, too, which begins with a 0. */
+static bool begin_framed(struct conn *c)
+{
+	struct http_head nothing = { .minor = 1 };
+	struct req *r = make_request(c, &nothing, 0);
+
+	if (r == NULL) {
+		c->peer_gone = true;
+		return false;
+	}
+	c->req = r;
+	r->route = &ray_route;
+	r->tenant = c->listener->box != NULL ? c->listener->box->tenant : NULL;
+	r->begun = r->close = true;
+	r->status = 200;
+	r->length = -1;
+	conn_set_state(c, CONN_RAW, config_u64(&c->g->config, CONF_BODY_TIMEOUT));
+	ray_begin(r);
+	return true;
+}
+
 /* Whether a request began. */
 static bool try_head(struct conn *c)
 {
@@ -134,6 +156,8 @@ static bool try_head(struct conn *c)
 
 	if (buf_len(&c->in) == 0)
 		return false;
+	if (c->listener->place == ROUTE_TOOLS && *buf_head(&c->in) == '\0')
+		return begin_framed(c);
 	if (c->state == CONN_IDLE) {
 		c->scanned = 0;
 		conn_set_state(c, CONN_HEAD, config_u64(&c->g->config, CONF_HEADER_TIMEOUT));

@@ -151,7 +151,8 @@ void req_begin(struct req *r, int status, const char *type, int64_t length)
 					     US_PER_S));
 	r->chunked = length < 0 && r->head.minor >= 1;
 	if (!conn_body_is_read(c) || !r->head.keep_alive || conn_is_last(c) ||
-	    c->listener->inside || (length < 0 && !r->chunked))
+	    (c->listener->inside && c->listener->place != ROUTE_TOOLS) ||
+	    (length < 0 && !r->chunked))
 		r->close = true;
 	n = snprintf(head, sizeof(head),
 		     "HTTP/1.1 %d %s\r\nDate: %s\r\nX-Request-Id: %s\r\n"

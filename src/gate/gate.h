@@ -13,6 +13,7 @@
 #include "gate/run.h"
 #include "gate/store_link.h"
 #include "gate/table.h"
+#include "gate/tool_link.h"
 #include "gate/trial.h"
 #include "gate/warm.h"
 #include "mcp/mcp.h"
@@ -119,6 +120,7 @@ struct gate {
 	struct table idems;          /* answers to be given again */
 	struct runs runs;
 	struct mcp_server mcp;
+	struct tool_link tools;
 	struct mcp_watch *mcp_watches;
 	char node[5]; /* of ids */
 

@@ -20,7 +20,7 @@
 enum {
 	ACCEPTS_PER_TURN = 64,
 	RETRY_US = 100 * 1000,
-	INSIDE_MAX = 256, /* connections from inside of boxes, all together */
+	INSIDE_MAX = 512, /* connections from inside of boxes, all together */
 };
 
 static void on_retry(void *arg)

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * glovebox-gate: the roles that link libraries, `gate` and `store`. Started by the keeper, with descriptors laid out
+ * glovebox-gate: the roles that link libraries, `gate` and `store`, and `tools`. Started by the keeper, with descriptors laid out
  * as gate.h says.
  *
  * The gate: take the configuration, confine, say hello to the keeper, take over what the last gate had, serve.
@@ -15,6 +15,7 @@
 #include "gate/own.h"
 #include "gate/tls.h"
 #include "store/role.h"
+#include "tools/role.h"
 #include "wire/msg.h"
 
 #include <fcntl.h>
@@ -222,6 +223,7 @@ static void each_turn(void *arg)
 	struct gate *g = arg;
 
 	aboxes_save(g);
+	tools_flush(g);
 	gboxes_flush(g);
 	(void)log_flush(&g->log);
 	if (g->stopping && g->nconns == 0) {
@@ -376,6 +378,8 @@ int main(int argc, char **argv)
 		return gate_main(argc - 1, argv + 1);
 	if (argc > 1 && strcmp(argv[1], "store") == 0)
 		return store_main(argc - 1, argv + 1);
+	if (argc > 1 && strcmp(argv[1], "tools") == 0)
+		return tools_main(argc - 1, argv + 1, confine_gate);
 	(void)fputs("glovebox-gate: a part of glovebox, started by `glovebox serve`\n", stderr);
 	return 2;
 }

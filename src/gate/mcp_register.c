@@ -4,6 +4,7 @@
  * there when it is called: it can reach what the box can, and nothing else.
  */
 #include "gate/mcp_work.h"
+#include "gate/tool_calls.h"
 #include "mcp/gen.h"
 
 #include "base/own.h"
@@ -15,12 +16,13 @@
 #include <string.h>
 
 struct register_in {
-	struct field_str name, box;
+	struct field_str name, where, box;
 };
 
 /* clang-format off */
 static const struct field rows[] = {
 	{ "server_name", FIELD_STRING, FIELD_REQUIRED, 1, 64, 0, offsetof(struct register_in, name), .doc = "what it is called: code in the box then does `from mcptools.NAME.tool import Params, run`" },
+	{ "where", FIELD_STRING, 0, FIELD_NO_MIN, FIELD_NO_MAX, 0, offsetof(struct register_in, where), .doc = "where it runs", .text = "box", .words = "box apart" },
 	{ "box", FIELD_STRING, FIELD_NULLABLE, 1, MCP_BOX_NAME - 1, 0, offsetof(struct register_in, box), .doc = MCP_BOX_DOC },
 };
 static const struct fields in_fields = { "register_mcp_server", rows, ARRAY_LEN(rows), sizeof(struct register_in), 0 };
@@ -40,9 +42,13 @@ const char mcp_register_schema[] =
 	"\"items\":{\"type\":\"string\"}},"
 	"\"env\":{\"type\":\"object\"},\"url\":{\"type\":\"string\"},\"type\":{\"type\":\"string\"}"
 	",\"headers\":{\"type\":\"object\"}}},"
+	"\"where\":{\"type\":\"string\",\"enum\":[\"box\",\"apart\"],\"default\":\"box\","
+	"\"description\":\"box: it runs in the box, with its network and files; apart: in a box of "
+	"its "
+	"own, which needs no server_params for one that the operator has configured\"},"
 	"\"box\":{\"type\":[\"string\",\"null\"],\"default\":null,\"description\":\"which box: "
 	"what create_box returned, or name:x; without, the one of this connection\"}},"
-	"\"required\":[\"server_name\",\"server_params\"],\"additionalProperties\":false}";
+	"\"required\":[\"server_name\"],\"additionalProperties\":false}";
 
 /* Writes what comes on standard input below mcptools/; the package of the server is made anew. */
 static const char writer[] =
@@ -134,7 +140,8 @@ static void put_file(struct json *files, const char *folder, const char *name, c
 
 static void put_shared(struct json *files)
 {
-	put_file(files, "", "__init__.py", "", 0);
+	put_file(files, "", "__init__.py", (const char *)init___py, sizeof(init___py));
+	put_file(files, "", "_gateway.py", (const char *)gateway_py, sizeof(gateway_py));
 	put_file(files, "", "_run.py", (const char *)run_py, sizeof(run_py));
 	put_file(files, "", "_runtime.py", (const char *)runtime_py, sizeof(runtime_py));
 }
@@ -278,9 +285,52 @@ static void on_listed(struct mcp_work *w, struct run *run)
 	json_done(&names);
 }
 
+/* The own API does it: what it answers is the answer. */
+static void on_apart(struct mcp_work *w, const char *body, size_t n)
+{
+	struct json_text all = { NULL, 0 };
+	struct json names, j;
+
+	(void)json_text_read(body, n, &all);
+	json_init(&names);
+	json_text_put(mcp_get(all, "tools"), &names, NULL);
+	mcp_result_begin(w->c, &j);
+	json_open(&j, "content", '[');
+	mcp_put_text(&j, names.buf != NULL ? names.buf : "", names.len);
+	json_close(&j, ']');
+	json_open(&j, "structuredContent", '{');
+	json_text_put(mcp_get(all, "tools"), &j, "tools");
+	json_text_put(mcp_get(all, "package"), &j, "package");
+	json_str(&j, "box", w->box);
+	json_close(&j, '}');
+	json_done(&names);
+	mcp_result_end(mcp_work_end(w), &j);
+}
+
+static void go_apart(struct mcp_work *w)
+{
+	const struct register_in *in = w->in;
+	struct json j;
+
+	json_init(&j);
+	json_open(&j, NULL, '{');
+	json_bytes(&j, "server", in->name.p, in->name.n);
+	if (mcp_arg(w->c, "server_params", JSONR_OBJECT) != NULL)
+		jsonr_write(&w->c->doc, mcp_arg(w->c, "server_params", JSONR_OBJECT), &j, "params");
+	json_close(&j, '}');
+	w->replied = on_apart;
+	mcp_work_ask(w, box_tools_post, &j);
+}
+
 static void go(struct mcp_work *w)
 {
+	const struct register_in *in = w->in;
 	struct json j;
+
+	if (strcmp(in->where.p, "apart") == 0) {
+		go_apart(w);
+		return;
+	}
 
 	json_init(&j);
 	jsonr_write(&w->c->doc, mcp_arg(w->c, "server_params", JSONR_OBJECT), &j, NULL);
@@ -293,7 +343,7 @@ static void go(struct mcp_work *w)
 /* Whether its package would be one of ours. */
 static bool is_taken(const char *p, size_t n)
 {
-	static const char *const ours[] = { "_run", "_runtime", "_servers" };
+	static const char *const ours[] = { "_gateway", "_run", "_runtime", "_servers" };
 	char module[GEN_NAME];
 
 	gen_module_name(p, n, module);
@@ -315,7 +365,7 @@ void mcp_register(struct mcp_call *c)
 		mcp_work_fail(w, "an MCP server cannot be called '%s'", in->name.p);
 		return;
 	}
-	if (mcp_arg(c, "server_params", JSONR_OBJECT) == NULL)
+	if (strcmp(in->where.p, "apart") != 0 && mcp_arg(c, "server_params", JSONR_OBJECT) == NULL)
 		mcp_work_fail(w, "'server_params' must be an object with 'command' or 'url'");
 	else
 		mcp_work_begin(w);

@@ -7,7 +7,7 @@
 #include <stdio.h>
 
 /* Of a listener that code in a box can reach: what it takes is taken from others. */
-enum { INSIDE_CONNS = 8, INSIDE_PAUSE_US = 5 * 1000 };
+enum { INSIDE_CONNS = 8, INSIDE_PAUSE_US = 5 * 1000, TOOLS_PAUSE_US = 1000 };
 
 struct port {
 	struct listener l;
@@ -27,6 +27,7 @@ static const struct {
 	[PORT_RESOURCE] = { "resource", ROUTE_RESOURCE, false },
 	[PORT_INSIDE_EXECUTOR] = { NULL, ROUTE_EXECUTOR, true },
 	[PORT_INSIDE_RESOURCE] = { NULL, ROUTE_RESOURCE, true },
+	[PORT_TOOLS] = { NULL, ROUTE_TOOLS, true },
 };
 /* clang-format on */
 _Static_assert(ARRAY_LEN(kinds) == BOX_PORTS_MAX, "a row for every port");
@@ -63,7 +64,7 @@ static struct port *port_new(struct abox *a, enum box_port which)
 				  .over = on_over };
 	if (p->l.inside) {
 		p->l.most = INSIDE_CONNS;
-		p->l.pause_us = INSIDE_PAUSE_US;
+		p->l.pause_us = which == PORT_TOOLS ? TOOLS_PAUSE_US : INSIDE_PAUSE_US;
 	}
 	return p;
 }
@@ -153,9 +154,17 @@ static int ask(struct port *p)
 	return p->asked ? 0 : -ENOMEM;
 }
 
+/* Which of them it is to have. */
+static bool is_wanted(const struct abox *a, unsigned int which)
+{
+	return which == PORT_TOOLS ? a->tools.n > 0 : a->listens;
+}
+
 static int open_all(struct abox *a)
 {
 	for (unsigned int i = 0; i < BOX_PORTS_MAX; i++) {
+		if (!is_wanted(a, i))
+			continue;
 		a->ports[i] = port_new(a, (enum box_port)i);
 		if (a->ports[i] == NULL || ask(a->ports[i]) < 0)
 			return -ENOMEM;
@@ -169,11 +178,24 @@ void ports_open(struct abox *a)
 		making_failed(a, OWN_NO_MEMORY, NULL, "out of memory");
 }
 
+void ports_open_tools(struct abox *a)
+{
+	struct err e;
+
+	if (a->ports[PORT_TOOLS] != NULL)
+		return;
+	a->ports[PORT_TOOLS] = port_new(a, PORT_TOOLS);
+	if (a->ports[PORT_TOOLS] != NULL && ask(a->ports[PORT_TOOLS]) == 0)
+		return;
+	(void)err_set(&e, ERR_SYS, ENOMEM, "open the socket for tools of a box");
+	gate_log_err(a->g, "port_failed", &e);
+}
+
 void ports_adopt(struct abox *a)
 {
 	struct err e;
 
-	if (!a->listens || open_all(a) == 0)
+	if (open_all(a) == 0)
 		return;
 	(void)err_set(&e, ERR_SYS, ENOMEM, "open the ports of a box");
 	gate_log_err(a->g, "port_failed", &e);
@@ -186,7 +208,8 @@ void ports_accept(struct abox *a)
 	for (unsigned int i = 0; i < BOX_PORTS_MAX; i++) {
 		struct port *p = a->ports[i];
 		struct err e;
-		int r = p != NULL && p->l.fd >= 0 ? listener_add(a->g, &p->l) : 0;
+		bool fresh = p != NULL && p->l.fd >= 0 && !p->l.accepting;
+		int r = fresh ? listener_add(a->g, &p->l) : 0;
 
 		if (r < 0) {
 			(void)err_set(&e, ERR_SYS, -r, "watch a port of a box");

@@ -6,6 +6,8 @@
  * network: who connects to those is in the box, and may do there what the box may do to itself. What can be asked of
  * either is said by the rows of routes.tbl, and is about this box and no other.
  *
+ * One more is a Unix socket in the box, over which it calls tools (tool_calls.c).
+ *
  * The keeper opens and keeps them (OP_BOX_PORT); they are asked for when a box is made, and again by every gate that takes it
  * over.
  */
@@ -16,6 +18,8 @@
 /* Ask for the listeners of a box: those of this machine with the numbers in a->port, 0: any. making_listens() or making_failed()
  * comes later. */
 void ports_open(struct abox *a);
+/* The socket for tools of a box that has none yet. */
+void ports_open_tools(struct abox *a);
 /* Others may come. */
 void ports_accept(struct abox *a);
 /* The box is another gate's, and ours from now on. */

@@ -45,7 +45,8 @@ enum route_flags {
 	ROUTE_MAIN = 1u << 16,
 	ROUTE_EXECUTOR = 1u << 17, /* on executor ports of boxes, see ports.h */
 	ROUTE_RESOURCE = 1u << 18, /* on their resource ports */
-	ROUTE_PLACES = ROUTE_MAIN | ROUTE_EXECUTOR | ROUTE_RESOURCE,
+	ROUTE_TOOLS = 1u << 19,    /* on their sockets for calls of tools */
+	ROUTE_PLACES = ROUTE_MAIN | ROUTE_EXECUTOR | ROUTE_RESOURCE | ROUTE_TOOLS,
 };
 
 struct route {

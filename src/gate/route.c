@@ -11,6 +11,8 @@
 #include "gate/meta.h"
 #include "gate/ports.h"
 #include "gate/se.h"
+#include "gate/tool_approvals.h"
+#include "gate/tool_calls.h"
 
 #include <stdarg.h>
 #include <stdio.h>

@@ -521,6 +521,24 @@ void task_expect(struct task *t, uint64_t timeout_us)
 				on_late, t);
 }
 
+void tasks_clock(struct abox *a, bool on)
+{
+	for (struct task *t = a->tasks; t != NULL; t = t->next) {
+		struct loop *l = &t->g->loop;
+
+		if (t->job.box == NULL)
+			continue;
+		gjob_clock(&t->job, on);
+		if (!on && t->late.place != 0) {
+			t->late_left_us = t->late.at_us > l->now_us ? t->late.at_us - l->now_us : 1;
+			timer_clear(l, &t->late);
+		} else if (on && t->late_left_us != 0) {
+			(void)timer_set(l, &t->late, l->now_us + t->late_left_us, on_late, t);
+			t->late_left_us = 0;
+		}
+	}
+}
+
 static void feed(struct task *t)
 {
 	bool feeding = (t->flags & TASK_FEEDING) != 0;
@@ -758,8 +776,12 @@ void tasks_adopt(struct abox *a)
 			task_finish(t, TASK_CANCELLED);
 		} else if (adopt(t) < 0) {
 			task_finish(t, TASK_CRASHED);
-		} else if ((t->flags & TASK_FEEDING) != 0) { /* the rest of its input is lost */
-			(void)snprintf(t->error, sizeof(t->error),
+		} else {
+			gjob_clock(&t->job, true); /* whoever was asked is not any more */
+			if ((t->flags & TASK_FEEDING) == 0)
+				continue;
+			(void)snprintf(t->error,
+				       sizeof(t->error), /* the rest of its input is lost */
 				       "the server was restarted while its input was being sent");
 			t->kind->cut(t);
 		}

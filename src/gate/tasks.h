@@ -114,6 +114,7 @@ struct task {
 	bool answered;  /* and who asked has its end */
 	bool awaited;   /* of one that was taken over: its clients had time to come back */
 	struct timer grace, late;
+	uint64_t late_left_us; /* while its time stands still; 0: it does not */
 };
 
 /* Whether its output is told as it comes, however much it is: see cell_flow.c. */
@@ -128,6 +129,8 @@ void task_init(struct task *t, const struct task_kind *kind, struct abox *a, uns
 void task_begin(struct task *t);
 /* It is late when init does not keep to this time. */
 void task_expect(struct task *t, uint64_t timeout_us);
+/* Whether the time of what runs in a box runs, too: it does not while somebody is asked. */
+void tasks_clock(struct abox *a, bool on);
 /* It has ended like this. */
 void task_finish(struct task *t, enum task_status status);
 /* Nobody can ask for it any more; who follows it may read to the end. */

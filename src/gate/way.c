@@ -33,8 +33,11 @@ int way_find(struct gate *g, const struct endpoint *e)
 	const char *bad;
 	unsigned int nhosts;
 	char *const *hosts = config_list(&g->config, CONF_EFAST_HOST, &nhosts);
+	unsigned int nurls;
+	char *const *urls = config_list(&g->config, CONF_RAYAI_URL, &nurls);
 	int n = endpoints_read(config_str(&g->config, CONF_EFAST_URL), hosts, nhosts, v, &bad);
 
+	n = endpoints_of_urls(urls, nurls, v, n, &bad);
 	for (int i = 0; i < n; i++)
 		if (endpoint_is(&v[i], e))
 			return i;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * An HTTP/1.1 request of the gate's own, to one of the places that the operator named (efast_url, efast_host).
+ * An HTTP/1.1 request of the gate's own, to one of the places that the operator named (efast_url, efast_host, rayai_url).
  *
  * This process has no network: the keeper opens the connection, by the number of the place (OP_WAY_OPEN), and nothing can be asked
  * of it but those. The other side is not trusted: its answer is read as strictly as requests are, in bounded memory, and it has

@@ -49,7 +49,7 @@ static struct box *free_slot(struct keeper *k)
 				.report_fd = -1,
 				.refusals_fd = -1,
 				.store_fd = { -1, -1, -1 },
-				.port_fd = { -1, -1, -1, -1 },
+				.port_fd = { -1, -1, -1, -1, -1 },
 				.deadline_us = UINT64_MAX,
 			};
 			if (i >= k->nboxes)
@@ -279,6 +279,8 @@ int box_new(struct keeper *k, const struct box_request *q, uint64_t request, str
 	s.spare = b->spare = (q->flags & BOX_SPARE) != 0;
 	s.app = (q->flags & BOX_APP) != 0;
 	s.ports = b->listens = (q->flags & BOX_PORTS) != 0;
+	s.tools = b->tools = (q->flags & BOX_TOOLS) != 0;
+	s.ray = (q->flags & BOX_RAY) != 0;
 	b->kit = q->image != 0 || (q->flags & BOX_KIT) != 0;
 	s.can_shield = k->ids.can_shield && s.ids.in_user != s.ids.in_root;
 	if (s.two_ids && shares_uid(k, q))
@@ -364,6 +366,8 @@ static void setup_done(struct keeper *k, struct box *b)
 	/* Said before the report, in this order, and perhaps not heard yet. */
 	if (b->spare && b->store_fd[0] < 0)
 		box_control_event(k, b);
+	if (b->tools && b->port_fd[PORT_TOOLS] < 0)
+		box_control_event(k, b);
 	if (b->listens && b->port_fd[PORTS_OUTSIDE] < 0)
 		box_control_event(k, b);
 	if (b->heard && b->refusals_fd < 0)
@@ -429,6 +433,11 @@ void box_control_event(struct keeper *k, struct box *b)
 	if (r > 0 && m.type == CONTROL_STORES && m.nfds == STORE_MAX && b->state == BOX_SETUP &&
 	    b->spare && b->store_fd[0] < 0) {
 		(void)memcpy(b->store_fd, m.fds, sizeof(b->store_fd));
+		return;
+	}
+	if (r > 0 && m.type == CONTROL_TOOLS && m.nfds == 1 && b->state == BOX_SETUP && b->tools &&
+	    b->port_fd[PORT_TOOLS] < 0) {
+		b->port_fd[PORT_TOOLS] = m.fds[0];
 		return;
 	}
 	if (r > 0 && m.type == CONTROL_PORTS && m.nfds == PORTS_INSIDE && b->state == BOX_SETUP &&

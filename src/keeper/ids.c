@@ -299,13 +299,15 @@ int ids_start(struct ids *ids, struct err *e)
 
 unsigned int ids_boxes(const struct ids *ids)
 {
-	unsigned int most = ids->per_slot / 2 - 1; /* the last pair is the gate's */
+	unsigned int most = ids->per_slot / 2 - 1; /* the last pair is the servants' */
 
 	return ids->single || most > BOXES_MAX ? BOXES_MAX : most;
 }
 
-void ids_servants(const struct ids *ids, unsigned int slot, uint32_t *ret_gate, uint32_t *ret_store)
+void ids_servants(const struct ids *ids, unsigned int slot, uint32_t *ret_gate, uint32_t *ret_store,
+		  uint32_t *ret_tools)
 {
+	*ret_tools = ids->single ? 0 : ids->base + (slot + 1) * ids->per_slot - 2;
 	*ret_gate = ids->single ? 0 : ids->base + (slot + 1) * ids->per_slot - 1;
 	/* Without privileges the store's files are to be the caller's own. */
 	*ret_store = ids->rootless || ids->single ? 0 : ids->base - 1;

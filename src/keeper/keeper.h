@@ -51,10 +51,10 @@ struct box_ids ids_for(const struct ids *ids, unsigned int slot, unsigned int n,
 /* Write the maps of a new box's user namespace. 0 or -errno. */
 int ids_map(const struct box_ids *b, pid_t pid);
 
-/* Ids for the gate of that instance, and for the store: the latter the same for every instance, because what
+/* Ids for the gate and the tools process of that instance, and for the store: the latter the same for every instance, because what
  * it writes stays. */
-void ids_servants(const struct ids *ids, unsigned int slot, uint32_t *ret_gate,
-		  uint32_t *ret_store);
+void ids_servants(const struct ids *ids, unsigned int slot, uint32_t *ret_gate, uint32_t *ret_store,
+		  uint32_t *ret_tools);
 
 /* --- instance.c --- */
 
@@ -171,10 +171,10 @@ struct setup {
 	const struct limits *limits;
 	struct box_ids ids;
 	bool two_ids, can_groups;
-	bool can_shield;         /* init can be protected from out of memory */
-	bool heard;              /* the keeper listens to refused system calls */
-	bool spare;              /* its limits may still change */
-	bool app, ports;         /* BOX_APP, BOX_PORTS */
+	bool can_shield;             /* init can be protected from out of memory */
+	bool heard;                  /* the keeper listens to refused system calls */
+	bool spare;                  /* its limits may still change */
+	bool app, ports, tools, ray; /* BOX_APP, BOX_PORTS, BOX_TOOLS, BOX_RAY */
 	uint64_t waived, layers; /* layers: in, what the keeper could give; out, what the box has */
 	int go_fd, report_fd, control_fd, init_fd;
 	int join_fd[CG_KIND_MAX], njoin;
@@ -214,6 +214,7 @@ struct box {
 	bool heard;              /* was asked for with BOX_HEARD */
 	bool kit;                /* and with BOX_KIT */
 	bool listens;            /* and with BOX_PORTS */
+	bool tools;              /* and with BOX_TOOLS */
 	bool spare;              /* nobody has it yet: BOX_LIMITS can come */
 	int store_fd[STORE_MAX]; /* as long as that is so; -1: none */
 	enum gone_why why;
@@ -250,6 +251,11 @@ struct way {
 	uint16_t port;
 };
 
+struct ways {
+	struct way v[WAYS_MAX];
+	unsigned int n;
+};
+
 /* --- servants.c: the gate and the store of a server --- */
 
 enum { PASS_MAX = 64, STORE_ARGS_MAX = 32, STARTS_MAX = 5 };
@@ -277,6 +283,10 @@ struct server {
 	uint64_t hang_us;  /* how long one may be silent; 0: as long as it likes */
 	uint64_t ask_us;   /* when to ask next whether they live */
 	struct servant gate, store;
+	struct servant tools; /* runs if a gate has use for it */
+	int tools_fd;         /* -1: it does not run */
+	uint64_t tools_born_us;
+	unsigned int tools_failures; /* in a row, soon after they began */
 };
 
 struct keeper {
@@ -301,9 +311,8 @@ struct keeper {
 	unsigned int nrefusals;
 	bool refusals_told; /* the gate knows that there are some */
 	enum ports_allowed ports_allowed;
-	unsigned int nports; /* of this machine that boxes have */
-	struct way ways[ENDPOINTS_MAX];
-	unsigned int nways;
+	unsigned int nports;         /* of this machine that boxes have */
+	struct ways ways, tool_ways; /* of the gate, and of the tools process */
 };
 
 struct box *box_find(struct keeper *k, uint64_t id);
@@ -372,12 +381,12 @@ int ports_argument(struct keeper *k, const char *number, struct err *e);
 int port_open(struct keeper *k, struct box *b, enum box_port which, uint16_t port, struct err *e);
 void ports_close(struct keeper *k, struct box *b);
 
-/* --- ways.c: places that a gate may be connected to, by their number --- */
+/* --- ways.c: places that a gate or the tools process may be connected to, by their number --- */
 
 /* The next one: ADDRESS:PORT, or nothing where nobody knows the address. */
-int ways_argument(struct keeper *k, const char *text, struct err *e);
+int ways_argument(struct ways *w, const char *text, struct err *e);
 /* A stream that is being connected. */
-int way_open(const struct keeper *k, unsigned int which, struct err *e);
+int way_open(const struct ways *w, unsigned int which, struct err *e);
 
 /* --- main.c --- */
 
@@ -386,6 +395,7 @@ enum { /* what an event speaks of */
        WATCH_CHILDREN = 1,
        WATCH_SUPERVISOR = 2,
        WATCH_STORE = 3,
+       WATCH_TOOLS = 4,
        WATCH_REPORTS = 16, /* plus number of the box */
        WATCH_CONTROLS = WATCH_REPORTS + BOXES_MAX,
        WATCH_REFUSALS = WATCH_CONTROLS + BOXES_MAX,
@@ -404,6 +414,10 @@ int server_start(struct keeper *k, struct err *e);
 void server_sup_event(struct keeper *k);
 /* The store answered, or is gone. */
 void server_store_event(struct keeper *k);
+/* A stream for the gate to the tools process, which is started if need be. */
+int server_tools(struct keeper *k, int *ret_fd, struct err *e);
+/* The tools process has said something, or is gone. */
+void server_tools_event(struct keeper *k);
 /* A process ended that is no box's. */
 void server_reaped(struct keeper *k, pid_t pid, int status);
 /* Start what is due, end what hangs; when to look again. */

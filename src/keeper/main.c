@@ -132,6 +132,8 @@ static void dispatch(struct keeper *k, uint64_t what)
 		server_sup_event(k);
 	} else if (what == WATCH_STORE) {
 		server_store_event(k);
+	} else if (what == WATCH_TOOLS) {
+		server_tools_event(k);
 	} else if (what >= WATCH_REFUSALS) {
 		struct box *b = &k->boxes[what - WATCH_REFUSALS];
 
@@ -169,7 +171,7 @@ static void loop(struct keeper *k)
 	}
 }
 
-/* Arguments: root=DIR (repeated), cgroup=DIR, ports=NUMBER, way=ADDRESS:PORT (repeated), and those of servants.c. They come from whoever starts us, not from a gate. */
+/* Arguments: root=DIR (repeated), cgroup=DIR, ports=NUMBER, way=ADDRESS:PORT and tool-way=ADDRESS:PORT (repeated), and those of servants.c. They come from whoever starts us, not from a gate. */
 static int take_argument(struct keeper *k, char *arg, const char **ret_cgroup, struct err *e)
 {
 	int r = server_argument(&k->server, arg, e);
@@ -191,7 +193,9 @@ static int take_argument(struct keeper *k, char *arg, const char **ret_cgroup, s
 	if (strncmp(arg, "ports=", 6) == 0)
 		return ports_argument(k, arg + 6, e);
 	if (strncmp(arg, "way=", 4) == 0)
-		return ways_argument(k, arg + 4, e);
+		return ways_argument(&k->ways, arg + 4, e);
+	if (strncmp(arg, "tool-way=", 9) == 0)
+		return ways_argument(&k->tool_ways, arg + 9, e);
 	return err_set(e, ERR_USAGE, 0, "unknown argument '%s' of the keeper", arg);
 }
 

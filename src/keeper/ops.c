@@ -183,12 +183,26 @@ static int op_WAY_OPEN(struct keeper *k, struct chan_msg *m)
 
 	msg_in_init(&in, m->body, m->len);
 	which = msg_get_u8(&in);
-	fd = way_open(k, which, &e);
+	fd = way_open(&k->ways, which, &e);
 	if (fd < 0)
 		ops_failed(k, m->request, &e);
 	else
 		ops_ok(k, m->request, NULL, 0, &fd);
 	return msg_end(&in);
+}
+
+/* A process of ours that has secrets of the operator's, and does with them what its servers are there for. What a gate that was taken over could ask of it
+ * is what boxes ask of it. */
+static int op_TOOLS(struct keeper *k, struct chan_msg *m)
+{
+	own_fd fd = -1;
+	struct err e;
+
+	if (server_tools(k, &fd, &e) < 0)
+		ops_failed(k, m->request, &e);
+	else
+		ops_ok(k, m->request, NULL, 0, &fd);
+	return 0;
 }
 
 /* Tells a new gate what the old one had. */

@@ -33,6 +33,7 @@
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
+#include <sys/un.h>
 
 static const struct {
 	const char *name;
@@ -245,6 +246,26 @@ int step_ports(struct work *w)
 	for (unsigned int i = 0; i < n; i++)
 		fd_close(&fds[i]);
 	return r;
+}
+
+/* While the root can still be written to. Nobody can connect before it listens, and only the keeper can make it. */
+int step_tools_socket(struct work *w)
+{
+	struct sockaddr_un a = { .sun_family = AF_UNIX, .sun_path = BOX_TOOLS_SOCKET };
+	own_fd fd = -1;
+
+	if (!w->s->tools)
+		return 0;
+	fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+	if (fd < 0 || mkdir(BOX_TOOLS_DIR, 0755) < 0 ||
+	    bind(fd, (const struct sockaddr *)&a, sizeof(a)) < 0 ||
+	    chmod(BOX_TOOLS_SOCKET, 0666) < 0)
+		return -errno;
+	/* In a directory that is everybody's a link is followed if it is the follower's own. */
+	if (w->s->ray && (symlink(BOX_TOOLS_SOCKET, BOX_RAY_SOCKET) < 0 ||
+			  lchown(BOX_RAY_SOCKET, w->s->ids.in_user, w->s->ids.in_user) < 0))
+		return -errno;
+	return chan_send(w->s->control_fd, CONTROL_TOOLS, 0, NULL, 0, &fd, 1);
 }
 
 static int set_limit(struct work *w, int which, uint64_t soft, uint64_t hard)

@@ -66,10 +66,13 @@ static int listen_on(uint16_t port, uint16_t *ret_port, int *ret_fd, struct err 
 
 int port_open(struct keeper *k, struct box *b, enum box_port which, uint16_t port, struct err *e)
 {
+	if (b->port_fd[which] >= 0 && which == PORT_TOOLS && listen(b->port_fd[which], BACKLOG) < 0)
+		return err_set(e, ERR_SYS, errno, "listen for calls of tools");
 	if (b->port_fd[which] >= 0)
 		return 0;
 	if (which >= PORT_INSIDE_EXECUTOR)
-		return err_set(e, ERR_INPUT, 0, "this box was made without ports");
+		return err_set(e, ERR_INPUT, 0, "this box was made without %s",
+			       which == PORT_TOOLS ? "a socket for tools" : "ports");
 	if (check(k, port, e) < 0 || listen_on(port, &b->port[which], &b->port_fd[which], e) < 0)
 		return -1;
 	k->nports++;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * The gate and the store of a server: children of the keeper, always a pair.
+ * The gate and the store of a server: children of the keeper, always a pair; and the tools process, which comes and goes by itself.
  *
  * The supervisor (`glovebox serve`) opened listeners, directories and the configuration, and says by
  * arguments which of them each role gets; the keeper passes them on without knowing what they are,
@@ -40,6 +40,7 @@ enum {
 	ASK_PARTS = 2,          /* of hang_us: how often they are asked whether they live */
 	GATE_MISSES = 2,        /* that many answers missing in a row: it hangs */
 	STORE_MISSES = 6,       /* it waits for disks */
+	TOOLS_MISSES = 2,
 	ANSWERS_BYTES = 8 * 1024 * 1024, /* that wait for a busy gate: about one of every box */
 };
 
@@ -86,6 +87,8 @@ int server_argument(struct server *s, char *arg, struct err *e)
 			       : 1;
 	if (strncmp(arg, "gate-fds=", 9) == 0)
 		return take_descriptors(&s->gate, arg + 9, e) < 0 ? -1 : 1;
+	if (strncmp(arg, "tools-fds=", 10) == 0)
+		return take_descriptors(&s->tools, arg + 10, e) < 0 ? -1 : 1;
 	if (strncmp(arg, "store-fds=", 10) == 0)
 		return take_descriptors(&s->store, arg + 10, e) < 0 ? -1 : 1;
 	if (strncmp(arg, "store:", 6) == 0)
@@ -172,7 +175,7 @@ static int start_pair(struct keeper *k)
 	struct server *s = &k->server;
 	own_fd gate_end = -1, store_end = -1, peer0 = -1, peer1 = -1;
 	const int bytes = ANSWERS_BYTES;
-	uint32_t gate_id, store_id;
+	uint32_t gate_id, store_id, tools_id;
 	int pair[2], r = chan_pair(pair);
 
 	if (r < 0)
@@ -192,7 +195,7 @@ static int start_pair(struct keeper *k)
 	close_store(k);
 	s->store_fd = pair[0];
 	store_end = pair[1];
-	ids_servants(&k->ids, k->instance.slot, &gate_id, &store_id);
+	ids_servants(&k->ids, k->instance.slot, &gate_id, &store_id, &tools_id);
 	own_directories(&s->store, store_id);
 	r = spawn_servant(k, &s->store, "store", store_end, peer1, store_id);
 	if (r == 0)
@@ -226,6 +229,7 @@ int server_start(struct keeper *k, struct err *e)
 	k->gate_fd = -1;
 	k->gate_gone = true;
 	s->store_fd = -1;
+	s->tools_fd = -1;
 	(void)e;
 	(void)io_set_nonblock(s->sup_fd, 1);
 	keeper_watch(k, s->sup_fd, WATCH_SUPERVISOR);
@@ -237,6 +241,17 @@ static void tell(struct keeper *k, uint16_t type, const void *body, size_t len)
 {
 	if (k->server.sup_fd >= 0)
 		(void)chan_send(k->server.sup_fd, type, 0, body, len, NULL, 0);
+}
+
+static void tell_lost(struct keeper *k, const char *role, int status)
+{
+	uint8_t body[64];
+	struct msg_out m;
+
+	msg_out_init(&m, body, sizeof(body));
+	msg_put_u32(&m, (uint32_t)status);
+	msg_put_str(&m, role);
+	tell(k, SUPERVISE_LOST, body, m.len);
 }
 
 /* --- who hangs ---------------------------------------------------------------------------------- */
@@ -280,6 +295,9 @@ static uint64_t look_after(struct keeper *k)
 	/* Before they serve it puts its directory in order, for as long as that takes. */
 	if (!s->store.asked && s->serving)
 		s->store.asked = chan_send(s->store_fd, EVENT_PING, 0, NULL, 0, NULL, 0) == 0;
+	check_servant(k, &s->tools, "tools process", TOOLS_MISSES);
+	if (!s->tools.asked && s->tools_fd >= 0)
+		s->tools.asked = chan_send(s->tools_fd, EVENT_PING, 0, NULL, 0, NULL, 0) == 0;
 	return s->ask_us;
 }
 
@@ -296,6 +314,116 @@ void server_store_event(struct keeper *k)
 	} else {
 		close_store(k); /* we hear of its end by its status */
 	}
+}
+
+/* --- the tools process ------------------------------------------------------------------------------ */
+
+static void close_tools(struct keeper *k)
+{
+	if (k->server.tools_fd >= 0)
+		(void)epoll_ctl(k->epoll_fd, EPOLL_CTL_DEL, k->server.tools_fd, NULL);
+	fd_close(&k->server.tools_fd);
+}
+
+/* With this end of the gate's stream. 0 or -errno. */
+static int start_tools(struct keeper *k, int stream)
+{
+	uint32_t gate_id, store_id, tools_id;
+	struct server *s = &k->server;
+	own_fd end = -1;
+	int pair[2], r = chan_pair(pair);
+
+	if (r < 0)
+		return r;
+	s->tools_fd = pair[0];
+	end = pair[1];
+	ids_servants(&k->ids, k->instance.slot, &gate_id, &store_id, &tools_id);
+	r = spawn_servant(k, &s->tools, "tools", end, stream, tools_id);
+	if (r < 0) {
+		fd_close(&s->tools_fd);
+		return r;
+	}
+	s->tools.asked = false;
+	s->tools.missed = 0;
+	s->tools_born_us = clock_us();
+	(void)io_set_nonblock(s->tools_fd, 1);
+	keeper_watch(k, s->tools_fd, WATCH_TOOLS);
+	return 0;
+}
+
+int server_tools(struct keeper *k, int *ret_fd, struct err *e)
+{
+	struct server *s = &k->server;
+	own_fd mine = -1, theirs = -1;
+	int pair[2], r;
+
+	if (!s->on || s->ending || s->tools.npass == 0)
+		return err_set(e, ERR_INPUT, 0, "there is no tools process");
+	/* It is ending, or was too often. */
+	if ((s->tools.pid > 0 && s->tools_fd < 0) ||
+	    (s->tools_failures >= STARTS_MAX && clock_us() - s->tools_born_us < LIVED_US))
+		return err_set(e, ERR_SYS, EAGAIN, "the tools process ends soon after it begins");
+	if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0, pair) < 0)
+		return err_set(e, ERR_SYS, errno, "make a stream");
+	mine = pair[0];
+	theirs = pair[1];
+	r = s->tools.pid > 0 ? chan_send(s->tools_fd, EVENT_PEER, 0, NULL, 0, &theirs, 1)
+			     : start_tools(k, theirs);
+	if (r < 0) /* one that has gone, and was not reaped yet, is followed by another */
+		return err_set(e, ERR_SYS, s->tools.pid > 0 ? EAGAIN : -r,
+			       "start the tools process");
+	*ret_fd = fd_take(&mine);
+	return 0;
+}
+
+/* It wants a connection: a number, as a gate says one (see WAY_OPEN). */
+static void tools_way(struct keeper *k, const struct chan_msg *m)
+{
+	uint8_t body[ERR_TEXT + ERR_HINT + 32];
+	own_fd fd = -1;
+	struct err e;
+	ptrdiff_t n;
+
+	fd = way_open(&k->tool_ways, m->body[0], &e);
+	if (fd >= 0) {
+		(void)chan_send(k->server.tools_fd, REPLY_OK, m->request, NULL, 0, &fd, 1);
+		return;
+	}
+	n = failed_encode(&e, body, sizeof(body));
+	if (n > 0)
+		(void)chan_send(k->server.tools_fd, REPLY_FAILED, m->request, body, (size_t)n, NULL,
+				0);
+}
+
+void server_tools_event(struct keeper *k)
+{
+	static struct chan_msg m;
+	int r = k->server.tools_fd < 0 ? -EAGAIN : chan_recv(k->server.tools_fd, &m);
+
+	if (r == -EAGAIN || r == -EINTR)
+		return;
+	if (r > 0 && m.type == EVENT_PING && m.nfds == 0 && m.len == 0) {
+		k->server.tools.asked = false;
+	} else if (r > 0 && m.type == OP_WAY_OPEN && m.nfds == 0 && m.len == 1) {
+		k->server.tools.asked = false;
+		tools_way(k, &m);
+	} else { /* gone, or it says what it should not; we hear of its end by its status */
+		if (r > 0)
+			chan_msg_close(&m);
+		close_tools(k);
+		end_servant(&k->server.tools);
+	}
+}
+
+static void tools_reaped(struct keeper *k, int status)
+{
+	struct server *s = &k->server;
+
+	s->tools.pid = 0;
+	close_tools(k);
+	s->tools_failures = clock_us() - s->tools_born_us < LIVED_US ? s->tools_failures + 1 : 0;
+	if (!s->ending)
+		tell_lost(k, "tools process", status);
 }
 
 uint64_t server_turn(struct keeper *k)
@@ -324,22 +452,12 @@ uint64_t server_turn(struct keeper *k)
 
 /* --- the end of one ----------------------------------------------------------------------------- */
 
-static void tell_lost(struct keeper *k, const char *role, int status)
-{
-	uint8_t body[64];
-	struct msg_out m;
-
-	msg_out_init(&m, body, sizeof(body));
-	msg_put_u32(&m, (uint32_t)status);
-	msg_put_str(&m, role);
-	tell(k, SUPERVISE_LOST, body, m.len);
-}
-
 static void end_everything(struct keeper *k)
 {
 	k->server.ending = true;
 	end_servant(&k->server.gate);
 	end_servant(&k->server.store);
+	end_servant(&k->server.tools);
 	keeper_drop_gate(k);
 	for (unsigned int i = 0; i < k->nboxes; i++)
 		if (k->boxes[i].state != BOX_FREE) {
@@ -367,6 +485,10 @@ void server_reaped(struct keeper *k, pid_t pid, int status)
 	uint64_t now = clock_us();
 	bool gate = pid == s->gate.pid, first = s->gate.pid > 0 && s->store.pid > 0;
 
+	if (s->on && pid == s->tools.pid) {
+		tools_reaped(k, status);
+		return;
+	}
 	if (!s->on || (!gate && pid != s->store.pid))
 		return;
 	if (gate)
@@ -376,6 +498,8 @@ void server_reaped(struct keeper *k, pid_t pid, int status)
 	keeper_drop_gate(k);
 	end_servant(&s->gate);
 	end_servant(&s->store);
+	if (s->ending)
+		end_servant(&s->tools);
 	if (!first || s->ending)
 		return;
 	/* The first of the pair is the one that has a reason. */
@@ -392,7 +516,7 @@ bool server_is_over(const struct keeper *k)
 {
 	const struct server *s = &k->server;
 
-	return !s->on || (s->ending && s->gate.pid <= 0 && s->store.pid <= 0);
+	return !s->on || (s->ending && s->gate.pid <= 0 && s->store.pid <= 0 && s->tools.pid <= 0);
 }
 
 /* --- the supervisor --------------------------------------------------------------------------- */

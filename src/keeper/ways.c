@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * Ways out for the gate: connections to a few places that the operator named.
+ * Ways out for the gate and the tools process: connections to a few places that the operator named.
  *
- * The gate can make no socket, and has no network to make one in. It asks for one by number and is handed a stream that is
+ * They can make no socket, and have no network to make one in. They ask for one by number and are handed a stream that is
  * being connected; the addresses come with the arguments of this process, as numbers.
  *
- * Must not: connect to anything that a gate says; look up a name; wait for the other side.
+ * Must not: connect to anything that they say; look up a name; wait for the other side.
  */
 #include "keeper/keeper.h"
 
@@ -18,19 +18,19 @@
 #include <string.h>
 #include <sys/socket.h>
 
-int ways_argument(struct keeper *k, const char *text, struct err *e)
+int ways_argument(struct ways *all, const char *text, struct err *e)
 {
 	const char *colon = strrchr(text, ':');
-	struct way *w = &k->ways[k->nways < ENDPOINTS_MAX ? k->nways : 0];
+	struct way *w = &all->v[all->n < WAYS_MAX ? all->n : 0];
 	char host[INET6_ADDRSTRLEN];
 	uint64_t port;
 
-	if (k->nways >= ENDPOINTS_MAX)
+	if (all->n >= WAYS_MAX)
 		return err_set(e, ERR_USAGE, 0, "more than %d arguments 'way=' of the keeper",
-			       ENDPOINTS_MAX);
+			       WAYS_MAX);
 	*w = (struct way){ 0 };
 	if (text[0] == '\0') {
-		k->nways++;
+		all->n++;
 		return 0;
 	}
 	if (colon == NULL || (size_t)(colon - text) >= sizeof(host) ||
@@ -42,7 +42,7 @@ int ways_argument(struct keeper *k, const char *text, struct err *e)
 		return err_set(e, ERR_USAGE, 0, "bad argument 'way=%s' of the keeper", text);
 	w->port = (uint16_t)port;
 	w->known = true;
-	k->nways++;
+	all->n++;
 	return 0;
 }
 
@@ -57,9 +57,9 @@ static int begin_connect(const struct way *w, int fd)
 		     : connect(fd, (const struct sockaddr *)&v4, sizeof(v4));
 }
 
-int way_open(const struct keeper *k, unsigned int which, struct err *e)
+int way_open(const struct ways *all, unsigned int which, struct err *e)
 {
-	const struct way *w = which < k->nways ? &k->ways[which] : NULL;
+	const struct way *w = which < all->n ? &all->v[which] : NULL;
 	own_fd fd = -1;
 
 	if (w == NULL)

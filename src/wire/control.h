@@ -5,6 +5,11 @@
  */
 #pragma once
 
+/* In a box with BOX_TOOLS: what calls of tools are sent to. */
+#define BOX_TOOLS_DIR    "/run/glovebox"
+#define BOX_TOOLS_SOCKET BOX_TOOLS_DIR "/tools.sock"
+#define BOX_RAY_SOCKET   "/tmp/mcp.sock"
+
 #include <stdint.h>
 
 /* Where init finds a /proc that it may write to, if this box has one: "proc" below it. */
@@ -24,5 +29,6 @@ enum control_type {
 	CONTROL_KIT,       /* keeper -> init, descriptors: see enum kit */
 	CONTROL_LISTENER,  /* plan -> keeper, one descriptor: who listens to refused system calls */
 	CONTROL_STORES, /* plan -> keeper, of a box made ahead: by these its file systems can be resized */
+	CONTROL_TOOLS, /* plan -> keeper, of a box with BOX_TOOLS, one descriptor: the socket for calls of tools */
 	CONTROL_PORTS, /* plan -> keeper, of a box with BOX_PORTS: the listeners in its own network */
 };

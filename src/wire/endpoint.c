@@ -8,7 +8,7 @@
 #include <string.h>
 #include <strings.h>
 
-enum { HTTP_PORT = 80 };
+enum { HTTP_PORT = 80, HTTPS_PORT = 443 };
 
 static const char letters[] = "abcdefghijklmnopqrstuvwxyz";
 
@@ -67,20 +67,35 @@ int endpoint_parse(const char *p, size_t n, uint16_t otherwise, struct endpoint 
 	return port > 0 ? 0 : -EINVAL;
 }
 
-int endpoint_of_url(const char *url, struct endpoint *ret, const char **ret_rest)
+/* Behind this scheme. */
+static int of_scheme(const char *url, const char *scheme, uint16_t port, struct endpoint *ret,
+		     const char **ret_rest)
 {
-	static const char scheme[] = "http://";
-	const char *at = url + sizeof(scheme) - 1;
+	const char *at = url + strlen(scheme);
 	size_t n;
 
 	for (const char *p = url; *p != '\0'; p++)
 		if (*p <= ' ' || *p > '~')
 			return -EINVAL;
-	if (strncasecmp(url, scheme, sizeof(scheme) - 1) != 0)
+	if (strncasecmp(url, scheme, strlen(scheme)) != 0)
 		return strstr(url, "://") != NULL ? -EPROTONOSUPPORT : -EINVAL;
 	n = strcspn(at, "/?#");
 	*ret_rest = at + n;
-	return endpoint_parse(at, n, HTTP_PORT, ret);
+	return endpoint_parse(at, n, port, ret);
+}
+
+int endpoint_of_url(const char *url, struct endpoint *ret, const char **ret_rest)
+{
+	return of_scheme(url, "http://", HTTP_PORT, ret, ret_rest);
+}
+
+int endpoint_of_any_url(const char *url, struct endpoint *ret, const char **ret_rest,
+			bool *ret_secure)
+{
+	int r = of_scheme(url, "https://", HTTPS_PORT, ret, ret_rest);
+
+	*ret_secure = r != -EPROTONOSUPPORT;
+	return *ret_secure ? r : endpoint_of_url(url, ret, ret_rest);
 }
 
 int endpoints_read(const char *url, char *const *hosts, unsigned int n,
@@ -101,6 +116,19 @@ int endpoints_read(const char *url, char *const *hosts, unsigned int n,
 			    : -E2BIG;
 	}
 	return r < 0 ? r : (int)count;
+}
+
+int endpoints_of_urls(char *const *urls, unsigned int nurls, struct endpoint v[ENDPOINTS_MAX],
+		      int n, const char **ret_bad)
+{
+	for (unsigned int i = 0; i < nurls && n >= 0; i++) {
+		const char *rest;
+		int r = n < ENDPOINTS_MAX ? endpoint_of_url(urls[i], &v[n], &rest) : -E2BIG;
+
+		*ret_bad = urls[i];
+		n = r < 0 ? r : n + 1;
+	}
+	return n;
 }
 
 bool endpoint_is(const struct endpoint *a, const struct endpoint *b)

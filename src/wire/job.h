@@ -47,7 +47,10 @@ enum job_flags {
 	JOB_BENEATH =
 		1u
 		<< 10, /* of a JOB_FILE: no link leads out of the working directory; EXDEV for one that does */
-	JOB_FLAGS_ALL = (1u << 11) - 1,
+	JOB_PROMPT =
+		1u
+		<< 11, /* what it prints is an answer that somebody waits for: it is not collected */
+	JOB_FLAGS_ALL = (1u << 12) - 1,
 };
 
 /* How many bytes of input may be on their way that a job has not taken. More for files, of which nothing else is the measure. */

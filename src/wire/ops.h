@@ -37,6 +37,7 @@ enum reply_type {
 	EVENT_REFUSED, /* there is something to ask REFUSALS for */
 	EVENT_PING,    /* to be answered by ALIVE; the store sends it back */
 	EVENT_RENEW,   /* the environment has changed */
+	EVENT_PEER,    /* to the tools process, one descriptor: the stream of another gate */
 };
 
 /* Between the keeper of a server and its supervisor. */
@@ -58,6 +59,7 @@ enum {
 	BOX_AT_MAX = 256,
 	REFUSALS_MAX = 512, /* in one answer */
 	IMAGE_LABEL_MAX = 64,
+	WAYS_MAX = 64, /* places that gate or tools process may be connected to */
 };
 
 /* A system call that a program of a box was refused, told once per box and call. */
@@ -76,21 +78,25 @@ enum box_flags {
 	BOX_KIT = 1u << 4,       /* has what a kernel is started with, also without an image */
 	BOX_APP = 1u << 5,       /* its workspace is at /app, too */
 	BOX_PORTS = 1u << 6,     /* it has listeners in its own network: enum box_port */
-	BOX_FLAGS_ALL = (1u << 7) - 1,
+	BOX_TOOLS = 1u << 7,     /* it has a socket for calls of tools: PORT_TOOLS */
+	BOX_RAY = 1u << 8,       /* with BOX_TOOLS: it is at /tmp/mcp.sock, too */
+	BOX_FLAGS_ALL = (1u << 9) - 1,
 };
 
-/* Listeners of a box: on this machine's loopback, opened by OP_BOX_PORT, and on the box's own, there from its birth. */
+/* Listeners of a box: on this machine's loopback, opened by OP_BOX_PORT, and on the box's own, there from its birth. The socket for tools is
+ * there from its birth, too, and refuses until it is asked for. */
 enum box_port {
 	PORT_EXECUTOR,
 	PORT_RESOURCE,
 	PORT_INSIDE_EXECUTOR,
 	PORT_INSIDE_RESOURCE,
+	PORT_TOOLS,
 	BOX_PORTS_MAX,
 };
 
 enum {
 	PORTS_OUTSIDE = PORT_INSIDE_EXECUTOR, /* how many of them are this machine's */
-	PORTS_INSIDE = BOX_PORTS_MAX - PORT_INSIDE_EXECUTOR,
+	PORTS_INSIDE = PORT_TOOLS - PORT_INSIDE_EXECUTOR,
 	PORT_LOWEST = 1024,             /* that can be asked for */
 	PORT_INSIDE_EXECUTOR_AT = 8888, /* those of the box's own loopback */
 	PORT_INSIDE_RESOURCE_AT = 8900,

@@ -209,7 +209,7 @@ def test_a_hostile_server_puts_no_code_into_its_clients(one):
     assert len(names["tools"]) == 6 and names["package"].isidentifier()
     for name in names["tools"]:
         assert one.call("execute_ipython_cell", code=f"import mcptools.{names['package']}.{name} as m\nm.Params").get("isError") is None
-    assert one.text("run_command", command="ls; ls /app 2>/dev/null; ls mcptools").split() == ["mcptools", "__init__.py", "_run.py", "_runtime.py", "_servers", names["package"]]
+    assert one.text("run_command", command="ls; ls /app 2>/dev/null; ls mcptools").split() == ["mcptools", "__init__.py", "_gateway.py", "_run.py", "_runtime.py", "_servers", names["package"]]
 
 
 @pytest.mark.parametrize("params, says", [

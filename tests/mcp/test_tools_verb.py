@@ -47,6 +47,24 @@ def test_list(run):
     assert json.loads(got.stdout)["tools"][0]["inputSchema"]["properties"] == {"n": {"type": "integer"}}
 
 
+def test_gen(run, tmp_path):
+    got = run("tools", "gen", *bad("fine"), cwd=tmp_path)
+    assert (got.returncode, got.stdout) == (0, b"do\n") and b"1 modules in mcptools/bad" in got.stderr
+    assert sorted(path.name for path in (tmp_path / "mcptools/bad").iterdir()) == ["__init__.py", "do.py"]
+    written = (tmp_path / "mcptools/bad/do.py").read_bytes()
+    compile(written, "do.py", "exec")
+    assert b'call("bad", "do", ' in written
+    got = run("tools", "gen", "do", *bad("fine"), cwd=tmp_path)
+    assert (got.returncode, got.stdout, got.stderr) == (0, written, b"")
+    got = run("tools", "gen", "--out", tmp_path / "x", "--name", "My Server", *bad("fine"))
+    assert got.returncode == 0 and b'call("My Server", ' in (tmp_path / "x/my_server/do.py").read_bytes()
+    got = run("tools", "gen", "nothing", *bad("fine"))
+    assert (got.returncode, got.stdout, got.stderr) == (2, b"", b"glovebox: the server has no tool 'nothing'\n")
+    (tmp_path / "y").write_text("a file")
+    assert run("tools", "gen", "--out", tmp_path / "y", *bad("fine")).returncode == 2
+    assert not list(tmp_path.glob("y/*"))
+
+
 def test_call(run, tmp_path):
     heard = tmp_path / "heard"
     got = run("tools", "call", "--timeout", "30", "do", "n=5", "s=text", "j=[1]", *bad("fine", heard))

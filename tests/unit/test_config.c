@@ -190,6 +190,9 @@ TEST(config_table_secrets_and_restarts)
 		CONF_ZYGOTE_IMPORTS,   CONF_NODE,
 		CONF_BOX_PORTS,        CONF_EFAST_URL,
 		CONF_EFAST_HOST,       CONF_SPARE_CPUS,
+		CONF_TOOL_SERVERS,     CONF_TOOL_ENV,
+		CONF_TOOL_PLACE,       CONF_TOOL_IDLE,
+		CONF_TOOL_CA_FILE,     CONF_RAYAI_URL,
 	};
 	unsigned int reload = 0;
 

@@ -476,7 +476,7 @@ static size_t box_record(uint8_t *buf, size_t size, unsigned int commands, uint6
 
 	msg_out_init(&m, buf, size);
 	msg_put_u8(&m, RECORD_BOX);
-	msg_put_u8(&m, 4);
+	msg_put_u8(&m, 5);
 	msg_put_str(&m, "aaaabbbbbbbbbbbbbbbbbbbbbb");
 	msg_put_str(&m, "name");
 	msg_put_str(&m, "local");
@@ -495,7 +495,8 @@ static size_t box_record(uint8_t *buf, size_t size, unsigned int commands, uint6
 	msg_put_bytes(&m, hash, sizeof(hash));
 	msg_put_bytes(&m, "A\0b", 4);
 	msg_put_bytes(&m, "k\0v", 4);
-	msg_put_u8(&m, 0); /* kernels */
+	msg_put_bytes(&m, NULL, 0); /* no tools */
+	msg_put_u8(&m, 0);          /* kernels */
 	msg_put_u16(&m, (uint16_t)commands);
 	for (unsigned int i = 0; i < commands; i++) {
 		msg_put_u8(&m, 0);

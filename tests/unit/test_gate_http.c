@@ -661,14 +661,14 @@ static int box_on_its_way(int c, const char *body)
 
 TEST(http_a_box_has_ports)
 {
-	struct port_end ports[BOX_PORTS_MAX];
+	struct port_end ports[PORT_TOOLS];
 	int c, box, at;
 
 	gate_open();
 	g.listening = true;
 	c = client();
 	box = box_on_its_way(c, "{`ports`:{`executor`:2000}}");
-	for (unsigned int i = 0; i < BOX_PORTS_MAX; i++) {
+	for (unsigned int i = 0; i < PORT_TOOLS; i++) {
 		CHECK_EQ_INT(asked_for_port(i), i == PORT_EXECUTOR ? 2000 : 0);
 		CHECK_EQ_INT(heard(c), 0);
 		give_port(&ports[i], (uint16_t)(2000 + i));
@@ -696,7 +696,7 @@ TEST(http_a_box_has_ports)
 	turn();
 	CHECK_EQ_INT(recv(at, answer, 1, 0), 0); /* closed with the box */
 	(void)close(at);
-	for (unsigned int i = 0; i < BOX_PORTS_MAX; i++)
+	for (unsigned int i = 0; i < PORT_TOOLS; i++)
 		CHECK_EQ_INT(reach(&ports[i]), -1);
 	finish(client(), box);
 }
@@ -745,14 +745,14 @@ TEST(http_a_port_that_is_not_there)
 TEST(http_who_is_inside_a_box_has_to_wait)
 {
 	enum { MANY = 40, MOST = 8 };
-	struct port_end ports[BOX_PORTS_MAX];
+	struct port_end ports[PORT_TOOLS];
 	int c, box, at[MANY];
 
 	gate_open();
 	g.listening = true;
 	c = client();
 	box = box_on_its_way(c, "{`ports`:true}");
-	for (unsigned int i = 0; i < BOX_PORTS_MAX; i++) {
+	for (unsigned int i = 0; i < PORT_TOOLS; i++) {
 		(void)asked_for_port(i);
 		give_port(&ports[i], (uint16_t)(2000 + i));
 	}

@@ -163,7 +163,7 @@ static bool flags_fit(unsigned int kind, uint32_t flags, size_t argc)
 		return false;
 	if (kind == JOB_FILE)
 		return argc >= 2 && (flags & (JOB_PTY | JOB_SWEEP | JOB_HELD | JOB_THAW | JOB_KIT |
-					      JOB_KERNEL)) == 0;
+					      JOB_KERNEL | JOB_PROMPT)) == 0;
 	if ((flags & JOB_BENEATH) != 0)
 		return false;
 	if ((flags & JOB_HELD) != 0)

@@ -174,7 +174,7 @@ static struct box *add_box(uint64_t id)
 			   .control_fd = -1,
 			   .report_fd = -1,
 			   .store_fd = { -1, -1, -1 },
-			   .port_fd = { -1, -1, -1, -1 },
+			   .port_fd = { -1, -1, -1, -1, -1 },
 			   .deadline_us = UINT64_MAX,
 			   .layers = id * 3,
 			   .setup_us = id * 5 };
@@ -630,10 +630,10 @@ TEST(keeper_connects_to_what_it_was_told)
 	CHECK(v4 >= 0 && bind(v4, (struct sockaddr *)&a, len) == 0 && listen(v4, 1) == 0);
 	CHECK_EQ_INT(getsockname(v4, (struct sockaddr *)&a, &len), 0);
 	keeper_open(true);
-	k.nways = 0;
+	k.ways.n = 0;
 	(void)snprintf(text, sizeof(text), "127.0.0.1:%u", ntohs(a.sin_port));
-	CHECK_EQ_INT(ways_argument(&k, "", &e), 0);
-	CHECK_EQ_INT(ways_argument(&k, text, &e), 0);
+	CHECK_EQ_INT(ways_argument(&k.ways, "", &e), 0);
+	CHECK_EQ_INT(ways_argument(&k.ways, text, &e), 0);
 	CHECK_EQ_INT(ask_way(0), -1); /* nobody knows where that is */
 	fd = ask_way(1);
 	CHECK(fd >= 0);
@@ -644,18 +644,18 @@ TEST(keeper_connects_to_what_it_was_told)
 	if (v6 >= 0 && bind(v6, (struct sockaddr *)&b, len6) == 0) { /* this machine has it */
 		CHECK(listen(v6, 1) == 0 && getsockname(v6, (struct sockaddr *)&b, &len6) == 0);
 		(void)snprintf(text, sizeof(text), "::1:%u", ntohs(b.sin6_port));
-		CHECK_EQ_INT(ways_argument(&k, text, &e), 0);
+		CHECK_EQ_INT(ways_argument(&k.ways, text, &e), 0);
 		fd = ask_way(2);
 		there = accept(v6, NULL, NULL);
 		CHECK(fd >= 0 && there >= 0);
 		(void)close(fd);
 		(void)close(there);
 	}
-	for (unsigned int which = k.nways; which < 256; which++)
+	for (unsigned int which = k.ways.n; which < 256; which++)
 		CHECK_EQ_INT(ask_way((uint8_t)which), -1);
 	(void)close(v4);
 	(void)close(v6);
-	k.nways = 0;
+	k.ways.n = 0;
 	keeper_close();
 }
 
@@ -675,14 +675,14 @@ TEST(keeper_is_told_ways_in_numbers)
 	struct err e;
 
 	keeper_open(true);
-	k.nways = 0;
+	k.ways.n = 0;
 	for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++)
-		CHECK_EQ_INT(ways_argument(&k, bad[i], &e), -1);
-	CHECK_EQ_INT(k.nways, 0);
-	for (unsigned int i = 0; i < ENDPOINTS_MAX; i++)
-		CHECK_EQ_INT(ways_argument(&k, "10.0.0.1:80", &e), 0);
-	CHECK_EQ_INT(ways_argument(&k, "10.0.0.1:80", &e), -1);
-	k.nways = 0;
+		CHECK_EQ_INT(ways_argument(&k.ways, bad[i], &e), -1);
+	CHECK_EQ_INT(k.ways.n, 0);
+	for (unsigned int i = 0; i < WAYS_MAX; i++)
+		CHECK_EQ_INT(ways_argument(&k.ways, "10.0.0.1:80", &e), 0);
+	CHECK_EQ_INT(ways_argument(&k.ways, "10.0.0.1:80", &e), -1);
+	k.ways.n = 0;
 	keeper_close();
 }
 

@@ -175,6 +175,8 @@ TEST(table_plan_is_in_a_safe_order)
 		{ STEP_proc, STEP_masks },              /* what is covered must be there */
 		{ STEP_masks, STEP_pivot },
 		{ STEP_host_mounts, STEP_pivot },
+		{ STEP_pivot, STEP_tools_socket }, /* a place of the box, not of the host */
+		{ STEP_tools_socket, STEP_root_read_only },
 		{ STEP_pivot, STEP_root_read_only },
 		{ STEP_counters, STEP_creds },       /* needs capabilities */
 		{ STEP_root_read_only, STEP_creds }, /* so do these */

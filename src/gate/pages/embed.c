@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * embed-pages FILE...: the files as arrays of C, page.html as page_html[]. A build tool: nothing of
+ * embed-pages FILE...: the files as arrays of C, page.html as page_html[], _x.py as x_py[]. A build tool: nothing of
  * it is shipped, and nothing that it reads is untrusted. A header comes out, so that meta.c is
  * compiled again when a page changes.
  */
@@ -10,9 +10,9 @@
 
 static void print_name(const char *path)
 {
-	const char *slash = strrchr(path, '/');
+	const char *slash = strrchr(path, '/'), *p = slash != NULL ? slash + 1 : path;
 
-	for (const char *p = slash != NULL ? slash + 1 : path; *p != '\0'; p++)
+	for (p += strspn(p, "_"); *p != '\0'; p++)
 		(void)putchar(*p == '.' || *p == '-' ? '_' : *p);
 }
 

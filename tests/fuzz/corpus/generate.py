@@ -137,6 +137,31 @@ def seeds_frame():
         write("frame", name, bytes([cut * 37 & 0xff]) + stream)
 
 
+def seeds_toolmsg():
+    types = {row.split(",")[0].strip(): number + 1 for number, row in enumerate(rows("src/wire/toolmsg.tbl", "TOOLMSG"))}
+
+    def message(name, body=b"", number=1, length=None, zero=0):
+        return struct.pack("<IHHQ", len(body) if length is None else length, types[name], zero, number) + body
+
+    call = message("CALL", string("") + string("memory") + string("read_graph") + struct.pack("<Q", 60000000) + b"{}")
+    result = message("RESULT", struct.pack("<BQ", 0, 0) + b'{"content": []}')
+    inputs = {
+        "call": b"\x01" + call + message("CANCEL"),
+        "list": b"\x07" + message("LIST", string("") + string("memory") + struct.pack("<Q", 1)) + message("SERVERS", string("x")),
+        "server": b"\x03" + message("SERVER", string("box") + string("mine") + b'{"command": "x"}') + message("FORGET", string("box")),
+        "box": b"\x02" + message("BOX") + message("NO_BOX", string("no room")),
+        "result": b"\x05" + result + message("SAY", string("e") + string("s") + string("t")),
+        "want": b"\x04" + message("BOX_WANT", string("memory") + struct.pack("<I", 1) + struct.pack("<HQ", 0, 1 << 25) + struct.pack("<I", 1) +
+                                   string("/srv") + string("") + string("/mnt/x") + b"\x01") + message("BOX_END"),
+        "bad-zero": b"\x01" + message("CANCEL", zero=1),
+        "bad-length": b"\x01" + message("CALL", length=0xffffffff),
+        "bad-direction": b"\x01" + call + result,
+        "cut-in-body": b"\x02" + call[:-1],
+    }
+    for name, data in inputs.items():
+        write("toolmsg", name, data)
+
+
 def seeds_job_spec():
     write("job_spec", "exec", job_spec(["python3", "-u", "main.py"], ["PATH=/usr/bin:/bin", "HOME=/home/box"], timeout_us=10**7))
     write("job_spec", "smallest", job_spec([""], cwd=""))
@@ -370,6 +395,6 @@ def seeds_tar_guard():
     write("tar_guard", "tail", b"\0" + a + b"\0" * 10240)
 
 
-for make in (seeds_frame, seeds_job_spec, seeds_job_exit, seeds_listing, seeds_watch, seeds_fileop, seeds_ops, seeds_rlimits, seeds_chan, seeds_str, seeds_json,
+for make in (seeds_frame, seeds_toolmsg, seeds_job_spec, seeds_job_exit, seeds_listing, seeds_watch, seeds_fileop, seeds_ops, seeds_rlimits, seeds_chan, seeds_str, seeds_json,
              seeds_tar_guard):
     make()

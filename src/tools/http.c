@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "cli/toolway_http.h"
+#include "tools/http.h"
 
 #include "base/clock.h"
 #include "base/own.h"
@@ -8,8 +8,6 @@
 
 #include <stdio.h>
 #include <string.h>
-
-#define END_US (2 * US_PER_S)
 
 /* --- requests ------------------------------------------------------------------------------------- */
 
@@ -60,7 +58,7 @@ struct post *http_post_new(struct http *h, enum post_kind kind)
 static void begin(struct post *p)
 {
 	p->has_head = false;
-	if (fetch_start(&p->x, p->h->addresses) < 0)
+	if (fetch_start(&p->x, p->h->dialer, p->h->at.host, p->h->secure) < 0)
 		http_post_failed(p, clock_us());
 }
 
@@ -238,8 +236,12 @@ static unsigned int wait_for(struct toolway *l, struct pollfd *fds, uint64_t *de
 		p->slot = -1;
 		if (p->again_us < *deadline_us)
 			*deadline_us = p->again_us;
-		if (p->again_us != UINT64_MAX || p->x.fd < 0 || n == MCP_POLL_MAX)
+		if (p->again_us != UINT64_MAX || p->x.dialing || n == MCP_POLL_MAX)
 			continue;
+		if (p->x.fd < 0) { /* there will be no stream: hear of it at once */
+			*deadline_us = 0;
+			continue;
+		}
 		p->slot = (int)n;
 		fds[n++] = (struct pollfd){ .fd = p->x.fd, .events = fetch_events(&p->x) };
 	}
@@ -258,6 +260,8 @@ static void step(struct toolway *l, const struct pollfd *fds, unsigned int n, ui
 			continue;
 		if (p->again_us <= now_us)
 			http_get(h, p);
+		else if (p->again_us == UINT64_MAX && !p->x.dialing && p->x.fd < 0)
+			http_post_step(p, now_us);
 		else if (p->slot >= 0 && (unsigned int)p->slot < n && fds[p->slot].revents != 0)
 			http_post_step(p, now_us);
 		p->slot = -1;
@@ -271,54 +275,50 @@ static bool is_idle(const struct toolway *l)
 	const struct http *h = (const struct http *)l;
 
 	for (const struct post *p = h->posts; p != NULL; p = p->next)
-		if (p->kind == POST_MESSAGE && p->id == 0 && !p->over)
+		if (!p->over && (p->kind == POST_LEAVE || (p->kind == POST_MESSAGE && p->id == 0)))
 			return false;
 	return h->first == NULL;
 }
 
 /* --- its end -------------------------------------------------------------------------------------- */
 
-/* The session is over; who does not answer has heard it all the same. */
-static void delete_session(struct http *h)
+static void drop_all(struct http *h)
 {
-	uint64_t until = clock_us() + END_US;
-	struct fetch *x = calloc(1, sizeof(*x));
-	int r;
-
-	if (x == NULL)
-		return;
-	fetch_init(x, 1 << 16);
-	put_head(h, &x->out, "DELETE", h->post_target);
-	put_version(h, &x->out);
-	bytes_puts(&x->out, "\r\n");
-	r = fetch_start(x, h->addresses);
-	while (r == 0 && clock_us() < until && !fetch_has_head(x)) {
-		struct pollfd p = { .fd = x->fd, .events = fetch_events(x) };
-
-		if (poll(&p, 1, clock_poll_ms(until)) > 0)
-			r = fetch_step(x, NULL, NULL);
-	}
-	fetch_done(x);
-	free(x);
-}
-
-static void end(struct toolway *l)
-{
-	struct http *h = (struct http *)l;
-
 	for (struct post *p = h->posts; p != NULL; p = p->next)
 		p->over = true;
-	sweep(h);
 	while (h->first != NULL) {
 		struct queued *q = h->first;
 
 		h->first = q->next;
 		free_queued(h, q);
 	}
-	if (h->session[0] != '\0' && l->client.era == MCPC_ERA_LEGACY)
-		delete_session(h);
-	if (h->addresses != NULL)
-		freeaddrinfo(h->addresses);
+}
+
+/* The session is over; who does not answer has heard it all the same. */
+static void leave(struct toolway *l)
+{
+	struct http *h = (struct http *)l;
+	struct post *p;
+
+	drop_all(h);
+	if (h->session[0] == '\0' || l->client.era != MCPC_ERA_LEGACY)
+		return;
+	p = http_post_new(h, POST_LEAVE);
+	if (p == NULL)
+		return;
+	put_head(h, &p->x.out, "DELETE", h->post_target);
+	put_version(h, &p->x.out);
+	bytes_puts(&p->x.out, "\r\n");
+	begin(p);
+}
+
+static void end(struct toolway *l)
+{
+	struct http *h = (struct http *)l;
+
+	drop_all(h);
+	sweep(h);
+	h->dialer->done(h->dialer);
 	free(h);
 }
 
@@ -327,10 +327,10 @@ static void end(struct toolway *l)
 static int find_place(struct http *h, const char *url, struct err *e)
 {
 	const char *rest;
-	int r = endpoint_of_url(url, &h->at, &rest);
+	int r = endpoint_of_any_url(url, &h->at, &rest, &h->secure);
 	int n;
 
-	if (r == -EPROTONOSUPPORT && strncasecmp(url, "https://", 8) == 0) {
+	if (r == 0 && h->secure && h->dialer->tls == NULL) {
 		(void)err_set(e, ERR_USAGE, 0, "this client does not speak https");
 		return err_hint(e, "use a tunnel or a proxy on this machine, and its http:// URL");
 	}
@@ -344,35 +344,23 @@ static int find_place(struct http *h, const char *url, struct err *e)
 	if (n >= (int)sizeof(h->target))
 		return err_set(e, ERR_USAGE, ENAMETOOLONG, "the URL of the server");
 	endpoint_text(&h->at, h->host);
-	(void)snprintf(h->shown, sizeof(h->shown), "http://%s", h->host);
+	(void)snprintf(h->shown, sizeof(h->shown), "http%s://%s", h->secure ? "s" : "", h->host);
 	return 0;
 }
 
-static int resolve(struct http *h, struct err *e)
-{
-	struct addrinfo hints = { .ai_socktype = SOCK_STREAM };
-	char port[8];
-	int r;
-
-	(void)snprintf(port, sizeof(port), "%u", (unsigned int)h->at.port);
-	r = getaddrinfo(h->at.host, port, &hints, &h->addresses);
-	if (r == 0)
-		return 0;
-	h->addresses = NULL;
-	return err_set(e, ERR_INPUT, 0, "there is no host '%s': %s", h->at.host, gai_strerror(r));
-}
-
 struct toolway *toolway_http_open(const struct mcp_place *place, const struct mcpc_bounds *b,
-				  struct err *e)
+				  struct dialer *d, struct err *e)
 {
-	static const struct mcp_transport transport = { wait_for, step, is_idle, end, NULL };
+	static const struct mcp_transport transport = { wait_for, step, is_idle, leave, end, NULL };
 	struct http *h = calloc(1, sizeof(*h));
 	struct post *p;
 
 	if (h == NULL) {
+		d->done(d);
 		(void)err_set(e, ERR_SYS, ENOMEM, "speak to a server");
 		return NULL;
 	}
+	h->dialer = d;
 	h->place = place;
 	h->old = place->old;
 	h->link.transport = &transport;
@@ -381,7 +369,7 @@ struct toolway *toolway_http_open(const struct mcp_place *place, const struct mc
 	h->link.way.send = send_message;
 	h->link.way.drop = drop_request;
 	mcpc_init(&h->link.client, &h->link.way, b, "glovebox", GLOVEBOX_VERSION);
-	if (find_place(h, place->url, e) < 0 || resolve(h, e) < 0) {
+	if (find_place(h, place->url, e) < 0 || d->find(d, &h->at, e) < 0) {
 		end(&h->link);
 		return NULL;
 	}

@@ -1,10 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "cli/toolway_fetch.h"
+#include "tools/fetch.h"
 
 #include "base/own.h"
 
 #include <errno.h>
-#include <netinet/tcp.h>
 #include <poll.h>
 #include <stdio.h>
 #include <string.h>
@@ -15,8 +14,12 @@ enum { READ_SIZE = 65536, OUT_MAX = 80 << 20 };
 void fetch_init(struct fetch *x, size_t max)
 {
 	x->fd = -1;
-	x->at = NULL;
-	x->connecting = x->is_stream = false;
+	x->dialer = NULL;
+	x->layer = NULL;
+	x->layered = NULL;
+	x->wants = 0;
+	x->dials = 0;
+	x->dialing = x->connecting = x->is_stream = false;
 	x->sent = 0;
 	x->why[0] = '\0';
 	bytes_init(&x->out, OUT_MAX);
@@ -25,8 +28,20 @@ void fetch_init(struct fetch *x, size_t max)
 	http_answer_init(&x->answer);
 }
 
+static void drop_layer(struct fetch *x)
+{
+	if (x->layered != NULL && x->layer != NULL)
+		x->layer->done(x);
+	x->layered = NULL;
+	x->wants = 0;
+}
+
 void fetch_done(struct fetch *x)
 {
+	if (x->dialing)
+		x->dialer->drop(x->dialer, x);
+	x->dialing = false;
+	drop_layer(x);
 	fd_close(&x->fd);
 	bytes_done(&x->out);
 	bytes_done(&x->body);
@@ -42,35 +57,40 @@ static int failed(struct fetch *x, int error, const char *what)
 
 /* --- connecting ----------------------------------------------------------------------------------- */
 
-/* The next address that can be tried. */
-static int try_next(struct fetch *x)
+static int dial(struct fetch *x)
 {
-	int error = ECONNREFUSED, one = 1;
+	int r;
 
-	for (; x->at != NULL; x->at = x->at->ai_next) {
-		fd_close(&x->fd);
-		x->fd = socket(x->at->ai_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
-		if (x->fd < 0) {
-			error = errno;
-			continue;
-		}
-		(void)setsockopt(x->fd, IPPROTO_TCP, TCP_NODELAY, &one, sizeof(one));
-		x->connecting = true;
-		if (connect(x->fd, x->at->ai_addr, x->at->ai_addrlen) == 0 || errno == EINPROGRESS)
-			return 0;
-		error = errno;
-	}
+	drop_layer(x);
 	fd_close(&x->fd);
-	return failed(x, error, "connect");
+	x->connecting = true;
+	x->dialing = false;
+	r = x->dialer->dial(x->dialer, x, x->dials++);
+	if (r < 0)
+		return r;
+	x->dialing = x->fd < 0;
+	return 0;
 }
 
-int fetch_start(struct fetch *x, const struct addrinfo *list)
+int fetch_start(struct fetch *x, struct dialer *d, const char *host, bool secure)
 {
-	x->at = list;
+	int r;
+
+	x->dialer = d;
+	x->layer = secure ? d->tls : NULL;
+	x->host = host;
+	x->dials = 0;
 	x->sent = 0;
 	if (x->out.failed)
 		return failed(x, E2BIG, "send");
-	return try_next(x);
+	r = dial(x);
+	return r < 0 ? failed(x, -r, "connect") : 0;
+}
+
+void fetch_dialed(struct fetch *x, int fd)
+{
+	x->dialing = false;
+	x->fd = fd;
 }
 
 static int finish_connect(struct fetch *x)
@@ -78,14 +98,16 @@ static int finish_connect(struct fetch *x)
 	int error = 0;
 	socklen_t size = sizeof(error);
 
-	if (getsockopt(x->fd, SOL_SOCKET, SO_ERROR, &error, &size) < 0)
+	if (x->fd < 0)
+		error = -x->fd; /* of fetch_dialed() */
+	else if (getsockopt(x->fd, SOL_SOCKET, SO_ERROR, &error, &size) < 0)
 		error = errno;
 	if (error == 0) {
 		x->connecting = false;
-		return 0;
+		error = x->layer != NULL ? -x->layer->begin(x) : 0;
+		return error != 0 ? failed(x, error, "begin TLS") : 0;
 	}
-	x->at = x->at->ai_next;
-	return x->at != NULL ? try_next(x) : failed(x, error, "connect");
+	return dial(x) < 0 ? failed(x, error, "connect") : 0;
 }
 
 /* --- out and in ----------------------------------------------------------------------------------- */
@@ -94,14 +116,27 @@ short fetch_events(const struct fetch *x)
 {
 	if (x->connecting)
 		return POLLOUT;
+	if (x->wants != 0)
+		return x->wants;
 	return (short)(x->sent < x->out.n ? POLLIN | POLLOUT : POLLIN);
+}
+
+static ssize_t send_some(struct fetch *x, const void *p, size_t n)
+{
+	x->wants = 0;
+	return x->layer != NULL ? x->layer->send(x, p, n)
+				: send(x->fd, p, n, MSG_NOSIGNAL | MSG_DONTWAIT);
+}
+
+static ssize_t receive_some(struct fetch *x, void *p, size_t n)
+{
+	return x->layer != NULL ? x->layer->recv(x, p, n) : recv(x->fd, p, n, MSG_DONTWAIT);
 }
 
 static int push(struct fetch *x)
 {
 	while (x->sent < x->out.n) {
-		ssize_t n = send(x->fd, x->out.p + x->sent, x->out.n - x->sent,
-				 MSG_NOSIGNAL | MSG_DONTWAIT);
+		ssize_t n = send_some(x, x->out.p + x->sent, x->out.n - x->sent);
 
 		if (n < 0 && (errno == EAGAIN || errno == EINTR))
 			return 0;
@@ -170,14 +205,22 @@ int fetch_step(struct fetch *x, fetch_event *fn, void *arg)
 		if (r < 0 || x->connecting)
 			return r;
 	}
+	if (x->fd < 0)
+		return failed(x, ENOTCONN, "send");
 	r = push(x);
 	if (r < 0)
 		return r;
-	n = recv(x->fd, buf, sizeof(buf), MSG_DONTWAIT);
-	if (n < 0)
-		return errno == EAGAIN || errno == EINTR ? 0 : failed(x, errno, "receive");
+	if (x->wants == POLLOUT)
+		return 0; /* nothing comes before that has gone */
+	/* A layer may hold what no poll(2) tells of: it is taken to its end. */
+	do {
+		n = receive_some(x, buf, sizeof(buf));
+		if (n < 0)
+			return errno == EAGAIN || errno == EINTR ? 0 : failed(x, errno, "receive");
+		r = n > 0 ? take(x, buf, (size_t)n, fn, arg) : 0;
+	} while (n > 0 && r == 0 && x->layer != NULL);
 	if (n > 0)
-		return take(x, buf, (size_t)n, fn, arg);
+		return r;
 	if (http_answer_end(&x->answer))
 		return 1;
 	return failed(x, ECONNRESET,

@@ -1,16 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The two HTTP transports of MCP, for toolway_http*.c: each message is a POST of its own. With the streamable one its answer is JSON or
+ * The two HTTP transports of MCP, for http*.c: each message is a POST of its own. With the streamable one its answer is JSON or
  * a stream of events, and there may be a GET stream besides; with the old one (2024-11-05) all answers come on a GET stream, whose first
  * event says where to POST.
  *
- * toolway_http.c has the queue, the requests and their turn; toolway_http_answers.c what comes of answers. Redirects are never followed, and
+ * http.c has the queue, the requests and their turn; http_answers.c what comes of answers. Redirects are never followed, and
  * nobody but the server that was named is spoken to.
  */
 #pragma once
 
-#include "cli/toolway.h"
-#include "cli/toolway_fetch.h"
+#include "tools/fetch.h"
+#include "tools/way.h"
 #include "wire/endpoint.h"
 
 enum {
@@ -31,6 +31,7 @@ enum post_kind {
 	POST_MESSAGE,
 	POST_RESUME,   /* GET: the rest of an answer whose stream has ended */
 	POST_STANDING, /* GET: what else the server says; with the old transport, all that it says */
+	POST_LEAVE,    /* DELETE: the session is over */
 };
 
 struct http;
@@ -60,7 +61,8 @@ struct http {
 	struct toolway link; /* the first member */
 	const struct mcp_place *place;
 	struct endpoint at;
-	struct addrinfo *addresses;
+	struct dialer *dialer;
+	bool secure;
 	char host[ENDPOINT_HOST + 10];
 	char shown[ENDPOINT_HOST + 64];
 	char target[HTTP_TARGET], post_target[HTTP_TARGET]; /* "": not known yet */
@@ -75,13 +77,13 @@ struct http {
 	size_t queued_bytes;
 };
 
-/* --- toolway_http.c --- */
+/* --- http.c --- */
 
 /* A GET: of what follows after an event, or of all. */
 void http_get(struct http *h, struct post *p);
 struct post *http_post_new(struct http *h, enum post_kind kind);
 
-/* --- toolway_http_answers.c --- */
+/* --- http_answers.c --- */
 
 /* Go on with one. */
 void http_post_step(struct post *p, uint64_t now_us);

@@ -1,7 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What generated modules of `mcptools` call: mcptools/_runtime.py in a box, beside _run.py, which speaks MCP, and _servers/, which has what was registered.
-
-A server that was registered with this box runs inside it: started with its first call, kept for the next ones, and gone with the process that called.
+"""What modules of `mcptools` call. A server that was registered with this box (_servers/) runs inside it: started with its first call, kept for the next
+ones, and gone with the process that called; _run.py speaks MCP with it. All others are called through the box's socket (_gateway.py).
 """
 import asyncio
 import atexit
@@ -12,7 +11,7 @@ import os
 import pathlib
 import threading
 
-from . import _run
+from . import _gateway, _run
 
 _SERVERS = pathlib.Path(__file__).resolve().parent / "_servers"
 _sessions = {}
@@ -28,7 +27,7 @@ def _params(server):
         known = json.loads(path.read_text("utf-8"))
         if known["name"] == server:
             return known["params"]
-    raise LookupError(f"no MCP server {server!r} is registered here")
+    return None
 
 
 def _substituted(value):
@@ -43,13 +42,13 @@ def _substituted(value):
     return value
 
 
-def _ask(server, tool, arguments):
+def _ask(server, params, tool, arguments):
     """With the connection that is there, or, if that is of no use any more, with a new one."""
     with _lock:
         session = _sessions.get((os.getpid(), server))
         fresh = session is None
         if fresh:
-            session = _sessions[os.getpid(), server] = _run.Session(_substituted(_params(server)), 30)
+            session = _sessions[os.getpid(), server] = _run.Session(_substituted(params), 30)
         try:
             return session.call_tool(tool, arguments)
         except BaseException as e:
@@ -60,7 +59,7 @@ def _ask(server, tool, arguments):
                 session.close()
             if fresh or not isinstance(e, _run.McpError):
                 raise
-    return _ask(server, tool, arguments)
+    return _ask(server, params, tool, arguments)
 
 
 def _value(result, model):
@@ -75,7 +74,8 @@ def _value(result, model):
 
 def call(server, tool, arguments, model=None):
     """Call a tool: its structured result as a model, or its text, or, where there is more than text, its content as it came."""
-    return _value(_ask(server, tool, arguments), model)
+    params = _params(server)
+    return _value(_gateway.call(server, tool, arguments) if params is None else _ask(server, params, tool, arguments), model)
 
 
 async def call_async(server, tool, arguments, model=None):

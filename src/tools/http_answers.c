@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 /* What comes of answers of a server of MCP: messages, sessions, streams that end and go on, refusals. */
-#include "cli/toolway_http.h"
+#include "tools/http.h"
 
 #include "base/clock.h"
 #include "base/own.h"
@@ -25,6 +25,7 @@ static bool find_target(const struct http *h, const char *said, char target[HTTP
 	size_t base = strcspn(h->target, "?");
 	struct endpoint at;
 	const char *rest;
+	bool secure;
 	int n;
 
 	if (!is_target(said) || said[0] == '\0' || strncmp(said, "//", 2) == 0)
@@ -32,7 +33,8 @@ static bool find_target(const struct http *h, const char *said, char target[HTTP
 	if (said[0] == '/') {
 		n = snprintf(target, HTTP_TARGET, "%s", said);
 	} else if (strcspn(said, ":") < strcspn(said, "/?")) { /* a whole URL */
-		if (endpoint_of_url(said, &at, &rest) < 0 || !endpoint_is(&at, &h->at))
+		if (endpoint_of_any_url(said, &at, &rest, &secure) < 0 || secure != h->secure ||
+		    !endpoint_is(&at, &h->at))
 			return false;
 		n = snprintf(target, HTTP_TARGET, "%s%s", rest[0] == '/' ? "" : "/", rest);
 	} else {
@@ -224,6 +226,10 @@ static void over(struct post *p, int r, uint64_t now_us)
 {
 	struct http *h = p->h;
 
+	if (p->kind == POST_LEAVE) {
+		p->over = true;
+		return;
+	}
 	/* Nobody is there at all. */
 	if (r < 0 && !h->answered && !p->over)
 		mcpc_lost(&h->link.client, "%s: %s", h->shown, p->x.why);
@@ -241,7 +247,9 @@ void http_post_step(struct post *p, uint64_t now_us)
 {
 	int r = fetch_step(&p->x, on_event, p);
 
-	if (!p->has_head && fetch_has_head(&p->x) && r != -EPROTO)
+	if (p->kind == POST_LEAVE && fetch_has_head(&p->x))
+		p->over = true;
+	else if (!p->has_head && fetch_has_head(&p->x) && r != -EPROTO)
 		judge_head(p, now_us);
 	if (r != 0 && !p->over)
 		over(p, r, now_us);

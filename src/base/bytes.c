@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "cli/bytes.h"
+#include "base/bytes.h"
 
 #include <stdarg.h>
 #include <stdio.h>
