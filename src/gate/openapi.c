@@ -337,8 +337,10 @@ static unsigned int traits_of(const struct route *r)
 	if (strchr(r->path, '{') != NULL || has_field(r->in, "file_id"))
 		t |= TRAIT_NAMES;
 	if (r->in != NULL && strcmp(r->method, "POST") == 0 && r->status != 204 &&
-	    r->shape != SHAPE_SANDBOX)
+	    r->shape != SHAPE_SANDBOX && !answers(r, "ApprovalAnswer"))
 		t |= TRAIT_RUNS;
+	if (answers(r, "ToolServer"))
+		t |= TRAIT_TOOLS;
 	if (answers(r, "events"))
 		t |= TRAIT_EVENTS;
 	if (answers(r, "Health"))

@@ -82,6 +82,7 @@ enum api_trait {
 	TRAIT_USES = 1u << 21,         /* and that is worked with */
 	TRAIT_MAKES = 1u << 22,        /* it must not be there yet */
 	TRAIT_PLACE = 1u << 23,        /* path, query or body names a file */
+	TRAIT_TOOLS = 1u << 24,        /* speaks with an MCP server */
 };
 
 /* When something is refused. Rows of one status stand together, and the first that fits is told. */

@@ -24,6 +24,7 @@ enum {
 	JOB = 1,
 	OUT_MAX = 1024 * 1024,
 	PIECE = 65536,
+	UNASKED_MAX = 4 * 1024 * 1024, /* said while nobody has asked anything */
 	ENV_MAX = 512,
 };
 
@@ -33,6 +34,7 @@ struct boxed {
 	struct bytes frames; /* to init */
 	struct bytes input;  /* messages that are not in frames yet */
 	size_t nsent;        /* of frames */
+	uint64_t unasked;
 	uint64_t in_sent, in_taken, ack, acked;
 	bool hello, started, ended, leaving;
 	struct lines said;
@@ -184,6 +186,21 @@ static void take_refusal(struct boxed *b, const struct frame *f)
 		  msg_end(&in) == 0 ? why : "refused");
 }
 
+/* A server that talks to itself takes processor time from others, and is ended. */
+static void take_output(struct boxed *b, const struct frame *f, uint64_t now_us)
+{
+	struct mcpc *c = &b->link.client;
+
+	b->link.heard_us = now_us;
+	b->unasked = c->nrequests == 0 ? b->unasked + f->len : 0;
+	if (b->unasked > UNASKED_MAX)
+		mcpc_lost(c, "the server says much that nobody has asked for");
+	else if (f->flags == 1)
+		lines_take(&b->said, c, f->payload, f->len, now_us);
+	else
+		lines_words(&b->said, f->payload, f->len);
+}
+
 static void take_frame(struct boxed *b, const struct frame *f, uint64_t now_us)
 {
 	if (f->type == FRAME_HELLO) {
@@ -201,11 +218,7 @@ static void take_frame(struct boxed *b, const struct frame *f, uint64_t now_us)
 		b->started = true;
 		break;
 	case FRAME_OUTPUT:
-		b->link.heard_us = now_us;
-		if (f->flags == 1)
-			lines_take(&b->said, &b->link.client, f->payload, f->len, now_us);
-		else
-			lines_words(&b->said, f->payload, f->len);
+		take_output(b, f, now_us);
 		break;
 	case FRAME_INPUT_ACK:
 		if (f->number > b->in_sent)

@@ -232,6 +232,7 @@ ERRORS = {
     ("get", CELL): IN_BOX | {422}, ("delete", CELL): IN_BOX | {422}, ("get", f"{CELL}/events"): IN_BOX | {422},
     ("post", f"{CELL}/input"): TOLD,
     ("get", f"{BOX}/kernels"): IN_BOX, ("get", KERNEL): IN_BOX, ("delete", KERNEL): IN_BOX,
+    ("post", f"{BOX}/tools"): IN_BOX | {413, 422, 429, 502}, ("get", f"{BOX}/approvals"): IN_BOX, ("post", f"{BOX}/approvals"): TOLD,
     ("post", f"{BOX}/interrupt"): TOLD, ("post", f"{BOX}/restart"): TOLD,
     ("get", FILES): IN_FILES, ("post", FILES): IN_FILES | {412, 413, 415}, ("get", FILE): IN_FILES | {416},
     ("put", FILE): IN_FILES | {412, 413}, ("post", FILE): IN_FILES | {412, 413, 415}, ("delete", FILE): IN_FILES,

@@ -74,9 +74,9 @@ def test_no_descriptors(glovebox, most):
     assert told_in_a_line(done), done.stderr
 
 
-@pytest.mark.parametrize("mib", [10, 12, 16, 24])
+@pytest.mark.parametrize("mib", [11, 12, 16, 24])
 def test_no_memory(glovebox, mib):
-    """Below some size not even the loader starts (127); above it, we run or say why not."""
+    """Below some size the kernel starts nothing, then not even the loader starts (127); above it, we run or say why not."""
     def little():
         resource.setrlimit(resource.RLIMIT_AS, (mib * MIB, mib * MIB))
 

@@ -92,6 +92,13 @@ print(min(b - a for a, b in zip(times, times[6:])) > 0.5, len(times))
         assert said == "True 16\n"
 
 
+def test_a_server_that_talks_to_itself(server):
+    """It is ended when nobody waits for it, whatever it says."""
+    with Box(server, tools=[name_of("endless")]) as box:
+        assert box.call(name_of("endless"), "do")[0] == "timeout"
+        until(lambda: "that nobody has asked for" in server.log() and not server.running("bad_server.py"), "it was ended")
+
+
 @pytest.mark.parametrize("way", WAYS)
 def test_a_malicious_server(server, way):
     """It cannot hang, crash or bloat what calls it, and others do not notice."""
