@@ -309,8 +309,7 @@ int box_run(struct box_client *b, const struct job_spec *spec, const struct job_
 
 int box_open(struct box_client *b, int fd, struct keeper_client *k, struct err *e)
 {
-	uint8_t body[16];
-	struct msg_out m;
+	uint8_t body[FRAME_HELLO_BYTES];
 	struct frame f;
 	struct msg_in in;
 	ptrdiff_t n;
@@ -320,11 +319,8 @@ int box_open(struct box_client *b, int fd, struct keeper_client *k, struct err *
 	b->keeper = k;
 	b->in_len = 0;
 	b->next_job = 0;
-	msg_out_init(&m, body, sizeof(body));
-	msg_put_u32(&m, BOX_PROTO_VERSION);
-	msg_put_u32(&m, BOX_PROTO_OLDEST);
-	msg_put_u64(&m, 0);
-	if (send_frame(b, FRAME_HELLO, 0, 0, body, m.len, e) < 0)
+	frame_put_hello(body);
+	if (send_frame(b, FRAME_HELLO, 0, 0, body, sizeof(body), e) < 0)
 		return -1;
 	while ((n = frame_parse(b->in, b->in_len, FRAME_FROM_BOX, &f)) == 0) {
 		int rc = receive(b, e);

@@ -90,14 +90,10 @@ void gboxes_flush(struct gate *g)
 
 static int send_hello(struct gbox *b)
 {
-	uint8_t body[16];
-	struct msg_out m;
+	uint8_t body[FRAME_HELLO_BYTES];
 
-	msg_out_init(&m, body, sizeof(body));
-	msg_put_u32(&m, BOX_PROTO_VERSION);
-	msg_put_u32(&m, BOX_PROTO_OLDEST);
-	msg_put_u64(&m, 0);
-	return send_frame(b, FRAME_HELLO, 0, 0, body, m.len);
+	frame_put_hello(body);
+	return send_frame(b, FRAME_HELLO, 0, 0, body, sizeof(body));
 }
 
 /* --- the end of a box --------------------------------------------------------------------------- */
@@ -289,15 +285,7 @@ static void feed_memory(struct gjob *j)
 
 static void handle_hello(struct gbox *b, const struct frame *f)
 {
-	struct msg_in in;
-	uint32_t version, oldest;
-
-	msg_in_init(&in, f->payload, f->len);
-	version = msg_get_u32(&in);
-	oldest = msg_get_u32(&in);
-	(void)msg_get_u64(&in);
-	if (b->hello || msg_end(&in) < 0 || version < BOX_PROTO_OLDEST ||
-	    oldest > BOX_PROTO_VERSION)
+	if (b->hello || !frame_hello_fits(f))
 		broke(b, "its hello");
 	else
 		b->hello = true;

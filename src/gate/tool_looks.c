@@ -20,7 +20,6 @@
 
 struct look {
 	struct req *r;
-	struct abox *a;
 	struct tool_ask *ask;
 	char server[80];
 	char module[GEN_NAME]; /* "": the list */
@@ -166,7 +165,6 @@ static struct look *look_new(struct req *r, struct abox *a, struct http_slice se
 	if (l == NULL)
 		return NULL;
 	l->r = r;
-	l->a = a;
 	(void)snprintf(l->server, sizeof(l->server), "%.*s", (int)server.n, server.p);
 	(void)snprintf(l->module, sizeof(l->module), "%.*s", (int)module.n, module.p);
 	l->tools.p = malloc(a->tools.n + 1);

@@ -157,28 +157,6 @@ static int take_server(struct tools *t, const struct toolmsg *g)
 	return 0;
 }
 
-static int take_servers(struct tools *t, const struct toolmsg *g)
-{
-	char owner[OWNER_MAX];
-	struct msg_in in;
-	struct json j;
-
-	msg_in_init(&in, g->body, g->len);
-	(void)msg_get_str(&in, owner, sizeof(owner));
-	if (msg_end(&in) < 0)
-		return -EPROTO;
-	json_init(&j);
-	json_open(&j, NULL, '[');
-	for (const struct server *s = t->servers; s != NULL; s = s->next)
-		if (!s->gone && (s->owner[0] == '\0' || strcmp(s->owner, owner) == 0))
-			json_str(&j, NULL, s->name);
-	json_close(&j, ']');
-	gate_result(t, g->id, j.failed ? TOOL_FAILED : TOOL_DONE, 0, j.failed ? "" : j.buf,
-		    j.failed ? 0 : j.len);
-	json_done(&j);
-	return 0;
-}
-
 static int take_text(struct tools *t, const struct toolmsg *g)
 {
 	char text[1024];
@@ -206,8 +184,6 @@ static int take(struct tools *t, struct toolmsg *g)
 		return 0;
 	case TOOLMSG_SERVER:
 		return take_server(t, g);
-	case TOOLMSG_SERVERS:
-		return take_servers(t, g);
 	case TOOLMSG_FORGET:
 	case TOOLMSG_NO_BOX:
 		return take_text(t, g);

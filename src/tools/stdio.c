@@ -143,15 +143,7 @@ static void broke(struct boxed *b, const char *how)
 
 static void take_hello(struct boxed *b, const struct frame *f)
 {
-	uint32_t version, oldest;
-	struct msg_in in;
-
-	msg_in_init(&in, f->payload, f->len);
-	version = msg_get_u32(&in);
-	oldest = msg_get_u32(&in);
-	(void)msg_get_u64(&in);
-	if (b->hello || msg_end(&in) < 0 || version < BOX_PROTO_OLDEST ||
-	    oldest > BOX_PROTO_VERSION)
+	if (b->hello || !frame_hello_fits(f))
 		broke(b, "its hello");
 	b->hello = true;
 }
@@ -314,18 +306,14 @@ static void end(struct toolway *l)
 
 static void put_hello(struct boxed *b)
 {
-	uint8_t body[16];
-	struct msg_out m;
+	uint8_t body[FRAME_HELLO_BYTES];
 
-	msg_out_init(&m, body, sizeof(body));
-	msg_put_u32(&m, BOX_PROTO_VERSION);
-	msg_put_u32(&m, BOX_PROTO_OLDEST);
-	msg_put_u64(&m, 0);
-	put_frame(b, FRAME_HELLO, 0, body, m.len);
+	frame_put_hello(body);
+	put_frame(b, FRAME_HELLO, 0, body, sizeof(body));
 }
 
 /* A variable of the server's takes the place of one of ours. */
-static unsigned int put_environment(const struct spec *s, const char **v)
+static void put_environment(const struct spec *s, const char **v)
 {
 	unsigned int n = 0;
 
@@ -341,7 +329,6 @@ static unsigned int put_environment(const struct spec *s, const char **v)
 	for (char *const *e = s->env; e != NULL && *e != NULL && n + 1 < ENV_MAX; e++)
 		v[n++] = *e;
 	v[n] = NULL;
-	return n;
 }
 
 static int put_job(struct boxed *b, const struct spec *s, struct err *e)
@@ -355,7 +342,7 @@ static int put_job(struct boxed *b, const struct spec *s, struct err *e)
 				.envp = env };
 	ptrdiff_t n;
 
-	(void)put_environment(s, env);
+	put_environment(s, env);
 	n = job_spec_encode(&job, body, sizeof(body));
 	if (n < 0)
 		return err_set(e, ERR_INPUT, E2BIG, "arguments and environment of the server");

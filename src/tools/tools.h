@@ -71,7 +71,6 @@ struct server {
 	struct call *calls;
 	unsigned int ncalls;
 	unsigned int slot, nslots; /* in the last poll */
-	struct mcpc_tools listed; /* what is known of its tools: by them arguments become headers */
 };
 
 struct dialing;

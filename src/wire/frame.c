@@ -32,6 +32,28 @@ void frame_put_header(uint8_t *buf, uint16_t type, uint16_t flags, uint64_t id, 
 	msg_put_u64(&m, number);
 }
 
+void frame_put_hello(uint8_t body[FRAME_HELLO_BYTES])
+{
+	struct msg_out m;
+
+	msg_out_init(&m, body, FRAME_HELLO_BYTES);
+	msg_put_u32(&m, BOX_PROTO_VERSION);
+	msg_put_u32(&m, BOX_PROTO_OLDEST);
+	msg_put_u64(&m, 0);
+}
+
+bool frame_hello_fits(const struct frame *f)
+{
+	uint32_t version, oldest;
+	struct msg_in in;
+
+	msg_in_init(&in, f->payload, f->len);
+	version = msg_get_u32(&in);
+	oldest = msg_get_u32(&in);
+	(void)msg_get_u64(&in);
+	return msg_end(&in) == 0 && version >= BOX_PROTO_OLDEST && oldest <= BOX_PROTO_VERSION;
+}
+
 ptrdiff_t frame_parse(const uint8_t *buf, size_t len, unsigned int dir, struct frame *f)
 {
 	const struct frame_row *row;

@@ -10,11 +10,13 @@
  */
 #pragma once
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
 enum {
 	FRAME_HEADER = 24,
+	FRAME_HELLO_BYTES = 16,
 	FRAME_PAYLOAD_MAX = 256 * 1024,
 	BOX_PROTO_VERSION = 2,
 	BOX_PROTO_OLDEST = 2,
@@ -62,6 +64,10 @@ const struct frame_row *frame_row(unsigned int type);
 /* Write a header into buf[FRAME_HEADER]. */
 void frame_put_header(uint8_t *buf, uint16_t type, uint16_t flags, uint64_t id, uint64_t number,
 		      size_t len);
+
+/* The payload of HELLO: what we speak; whether what the other side speaks fits. */
+void frame_put_hello(uint8_t body[FRAME_HELLO_BYTES]);
+bool frame_hello_fits(const struct frame *f);
 
 /* Look at the front of a buffer. The count of bytes that one complete frame takes up (then *f
  * points into buf), 0 when more are needed, -EPROTO for what no peer may send in direction dir. */

@@ -147,7 +147,7 @@ def seeds_toolmsg():
     result = message("RESULT", struct.pack("<BQ", 0, 0) + b'{"content": []}')
     inputs = {
         "call": b"\x01" + call + message("CANCEL"),
-        "list": b"\x07" + message("LIST", string("") + string("memory") + struct.pack("<Q", 1)) + message("SERVERS", string("x")),
+        "list": b"\x07" + message("LIST", string("") + string("memory") + struct.pack("<Q", 1)),
         "server": b"\x03" + message("SERVER", string("box") + string("mine") + b'{"command": "x"}') + message("FORGET", string("box")),
         "box": b"\x02" + message("BOX") + message("NO_BOX", string("no room")),
         "result": b"\x05" + result + message("SAY", string("e") + string("s") + string("t")),
