@@ -213,7 +213,7 @@ def stat_of(pid):
 
 
 def our_processes():
-    """Living descendants of this process, as text that stays the same as long as they live."""
+    """Living descendants of this process, as text that stays the same as long as they live: what they are called changes when they exec."""
     table = {}
     for entry in os.listdir("/proc"):
         if entry.isdigit():
@@ -222,7 +222,7 @@ def our_processes():
                 table[int(entry)] = stat
     me = os.getpid()
     found = set()
-    for pid, (parent, start, state, name) in table.items():
+    for pid, (parent, start, state, _) in table.items():
         ancestor = parent
         while ancestor in table and ancestor != me:
             ancestor = table[ancestor][0]
@@ -232,12 +232,20 @@ def our_processes():
             if parent == me:
                 reap(pid)
             continue
-        try:
-            cmdline = pathlib.Path(f"/proc/{pid}/cmdline").read_bytes().replace(b"\0", b" ")
-        except OSError:
-            continue
-        found.add(f"process {pid} ({name}, started {start}): {cmdline.decode(errors='replace')[:200]}")
+        found.add(f"process {pid} started {start}")
     return found
+
+
+def described(text):
+    """A trace, with what its process is called now."""
+    words = text.split()
+    if words[0] != "process":
+        return text
+    try:
+        cmdline = pathlib.Path(f"/proc/{words[1]}/cmdline").read_bytes().replace(b"\0", b" ")
+    except OSError:
+        cmdline = b""
+    return f"{text} ({(stat_of(words[1]) or ['?'])[-1]}): {cmdline.decode(errors='replace')[:200]}"
 
 
 def reap(pid):
@@ -260,13 +268,20 @@ def our_cgroups():
 
 
 def is_somebody_elses(cgroup):
-    """Whether it is in use, it or one below it, by processes that do not descend from us: another glovebox at work."""
+    """Whether another glovebox is at work there: it, or another box of the same instance, has processes that do not descend from us.
+
+    A box that is being made or ended is empty for a moment, so it alone cannot tell.
+    """
+    place, name = os.path.split(cgroup)
+    instance = name.rpartition("-")[0] + "-"
     pids = set()
-    for folder, _, _ in os.walk(cgroup):
-        try:
-            pids.update(pathlib.Path(folder, "cgroup.procs").read_text(encoding="ascii").split())
-        except OSError:
-            pass
+    for entry in list_dir(place):
+        if entry.startswith(instance):
+            for folder, _, _ in os.walk(f"{place}/{entry}"):
+                try:
+                    pids.update(pathlib.Path(folder, "cgroup.procs").read_text(encoding="ascii").split())
+                except OSError:
+                    pass
     return bool(pids) and not any(is_ours(int(pid)) for pid in pids)
 
 
@@ -330,6 +345,7 @@ def new_traces(before):
 
 def fail_on(left, when):
     """What was left is also ended where it is a process of ours: one leak is one failure."""
+    said = "\n  ".join(map(described, left))
     for text in left:
         words = text.split()
         if words[0] == "process":
@@ -338,8 +354,7 @@ def fail_on(left, when):
             except ProcessLookupError:
                 pass
     if left:
-        pytest.fail(f"left behind {when}, {LEAK_GRACE_S:g} s later still there:\n  " + "\n  ".join(left),
-                    pytrace=False)
+        pytest.fail(f"left behind {when}, {LEAK_GRACE_S:g} s later still there:\n  {said}", pytrace=False)
 
 
 @pytest.fixture(scope="session", autouse=True)

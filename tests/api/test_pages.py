@@ -232,7 +232,7 @@ ERRORS = {
     ("get", CELL): IN_BOX | {422}, ("delete", CELL): IN_BOX | {422}, ("get", f"{CELL}/events"): IN_BOX | {422},
     ("post", f"{CELL}/input"): TOLD,
     ("get", f"{BOX}/kernels"): IN_BOX, ("get", KERNEL): IN_BOX, ("delete", KERNEL): IN_BOX,
-    ("post", f"{BOX}/tools"): IN_BOX | {413, 422, 429, 502}, ("get", f"{BOX}/approvals"): IN_BOX, ("post", f"{BOX}/approvals"): TOLD,
+    ("put", f"{BOX}/network"): TOLD, ("post", f"{BOX}/tools"): IN_BOX | {413, 422, 429, 502}, ("get", f"{BOX}/approvals"): IN_BOX, ("post", f"{BOX}/approvals"): TOLD,
     ("post", f"{BOX}/interrupt"): TOLD, ("post", f"{BOX}/restart"): TOLD,
     ("get", FILES): IN_FILES, ("post", FILES): IN_FILES | {412, 413, 415}, ("get", FILE): IN_FILES | {416},
     ("put", FILE): IN_FILES | {412, 413}, ("post", FILE): IN_FILES | {412, 413, 415}, ("delete", FILE): IN_FILES,
@@ -450,6 +450,10 @@ FLAGS = ["--headless=new", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-u
          "--host-resolver-rules=MAP * ~NOTFOUND, EXCLUDE 127.0.0.1", "--remote-debugging-pipe"]
 
 
+class PageLeft(Exception):
+    """What was asked of a page that is being left for another has no answer."""
+
+
 class Browser:
     """Chromium without a window, told what to do by the DevTools protocol: JSON and a zero byte, over two pipes."""
 
@@ -499,6 +503,8 @@ class Browser:
             if answer is None:
                 pytest.fail(f"no answer to {method} in {WAIT_S} s")
             if answer.get("id") == number:
+                if "navigated or closed" in answer.get("error", {}).get("message", ""):
+                    raise PageLeft
                 assert "error" not in answer, (method, params, answer)
                 return answer["result"]
             if "method" in answer:
@@ -510,6 +516,21 @@ class Browser:
         answer = self.call("Page.navigate", url=url)
         assert "errorText" not in answer, answer
         until(lambda: self.js("document.readyState") == "complete", f"{url} is loaded")
+
+    def follow(self, selector):
+        """By a link to another page that is loaded."""
+        link = f"document.querySelector({json.dumps(selector)})"
+        path = self.js(f"{link}.pathname")
+        assert path != self.js("location.pathname")
+
+        def there():
+            try:
+                return self.js("[location.pathname, document.readyState]") == [path, "complete"]
+            except PageLeft:
+                return False
+
+        self.js(f"{link}.click()")
+        until(there, f"{path} is loaded")
 
     def js(self, expression):
         done = self.call("Runtime.evaluate", expression=expression, returnByValue=True, awaitPromise=True)
@@ -859,7 +880,7 @@ def test_with_a_token(guarded, browser, how):
     browser.see("#status", "exit code 0")
     assert browser.text("#output") == "42\n1\n"
     assert browser.js("fetch(document.querySelector('#files a').href).then((a) => a.text())") == "x"
-    browser.js("document.querySelector('header a').click()")
+    browser.follow("header a")
     browser.see("#calls", "/v1/execute")
     clean(browser, guarded, but=["401"])
 

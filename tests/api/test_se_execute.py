@@ -24,6 +24,7 @@ def place(server):
     """A session for tests that do not mind what others left there."""
     with Session(server, "place") as one:
         assert one.create()[0] == 200
+        assert one.execute("true")["returncode"] == 0, "its box is there before the first test looks at what is there"
         yield one
 
 
