@@ -33,7 +33,7 @@ WAIT_S = 60
 REQUEST_S = 120
 
 TOKENS_VARIABLE = "GLOVEBOX_TOKEN"
-ROLES = ("serve", "keeper", "gate", "store", "tools")
+ROLES = ("serve", "keeper", "gate", "store", "tools", "egress")
 LISTENING = re.compile(r"listening on (?:(?P<scheme>https?)://(?P<host>.+):(?P<port>[0-9]+)|unix:(?P<path>.+))\n")
 # What the sanitizers and the coverage build need to be told.
 # A sanitized gate keeps what is freed for a while, and makes system calls that its filter does not know.
@@ -123,13 +123,15 @@ class Server:
     """`glovebox serve` with a state directory of its own. start() and stop() may be called again and again."""
 
     def __init__(self, folder, *, listen="127.0.0.1:0", env=None, tokens=None, ca=None, ready=True, state_dir=None,
-                 warm="false", **options):
+                 warm="false", prefix=(), **options):
         self.folder = pathlib.Path(folder)
         self.state_dir = pathlib.Path(state_dir or self.folder / "state")
         self.options = {"listen": listen, "state_dir": self.state_dir, **options}
         # Most tests are about something else, and an image costs each server a second of a processor.
         self.env = {"GLOVEBOX_WARM": warm, **tokens_variable(tokens), **(env or {})}
         self.ca, self.ready = ca, ready
+        # What it is started by, and becomes it: for another namespace, for instance.
+        self.prefix = list(prefix)
         self.process = self.scheme = self.host = self.port = self.path = self.line = None
 
     def __enter__(self):
@@ -159,7 +161,7 @@ class Server:
         self.folder.mkdir(parents=True, exist_ok=True)
         self.state_dir.mkdir(parents=True, exist_ok=True)
         with open(self.folder / "stdout", "wb") as out, open(self.folder / "stderr", "ab") as err:
-            self.process = subprocess.Popen([str(program_path()), "serve", *arguments(self.options)], stdin=subprocess.DEVNULL,
+            self.process = subprocess.Popen([*self.prefix, str(program_path()), "serve", *arguments(self.options)], stdin=subprocess.DEVNULL,
                                             stdout=out, stderr=err, env=environment(self.env), cwd=self.folder)
 
     def start(self):

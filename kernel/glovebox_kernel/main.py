@@ -14,7 +14,7 @@ import importlib
 import os
 import sys
 
-from . import cells, comms, descriptors, fork, fresh, inline, lent, loop, order, output, rehearsal, requests, safe, shell, stdin, warmup
+from . import cells, comms, descriptors, fork, fresh, inline, lent, loop, order, output, requests, safe, shell, stdin, warmup
 from .channel import CONFIG, READY, WAITING
 from .interrupt import interrupts
 from .kernel import Kernel
@@ -64,7 +64,6 @@ def serve(fd=CHANNEL):
     kernel = Kernel(fd, _shell)
     kernel.loop = loop.create()
     kernel.channel.send(WAITING, 0, b"")
-    rehearsal.take(kernel.channel.fd)
     config = _receive_config(kernel.channel)
     _settle(config)
     fresh.begin()

@@ -5,15 +5,13 @@ A thawed process shares every page with the image until it writes to it. Then th
 what is written; and hardly a program leaves the pages of the interpreter's own objects alone. So before a process freezes, a forked
 child does what a thawed one will do, with a small program, and its pages that are nobody else's are the ones. Pages of programs and libraries
 that are only read cost a fault, too, if a smaller one: a forked child starts without them, and has those in the end that it wanted. The list is
-part of the image. A thawed process that waits takes these pages meanwhile: it stops as soon as there is something to do.
+part of the image, and thaw takes these pages in a few calls before the process goes on (src/warm/thaw.c).
 
 Without a list, because the rehearsal failed or the system does not say whose a page is, pages are copied as they are written to.
 """
 from .safe import builtins as __builtins__  # isort: skip
 
-import ctypes
 import os
-import select
 import signal
 import socket
 from array import array
@@ -26,42 +24,53 @@ WRITTEN = ("rw-p",), PRESENT | OF_FILE | EXCLUSIVE, PRESENT | EXCLUSIVE
 READ = ("r--p", "r-xp"), PRESENT | OF_FILE, PRESENT | OF_FILE
 # Larger mappings are room, not memory.
 MAPPING_MAX = 1 << 30
-# Of each kind, and between two looks at the channel.
+# Pages that a fault for reading maps, as the system has it by default.
+AROUND = 16
+# Of each kind.
 PAGES_MAX = 4096
-PAGES_AT_ONCE = 32
 PATIENCE_S = 20
 # As madvise(2) has it, since Linux 5.14; before that it does nothing.
 MADV_POPULATE_READ, MADV_POPULATE_WRITE = 22, 23
 HEADER = 16
 
-# (start, length, advice)
-_ranges = []
-_madvise = ctypes.CDLL(None).madvise
-_madvise.argtypes = [ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int]
 
-
-def learn(perform, play):
-    """perform(channel) in a forked child, play(channel, pid) with the other end here. The list is of the moment when that returns."""
-    ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+def _fork(do):
     pid = os.fork()
     if pid == 0:
         try:
-            ours.close()
-            perform(theirs)
+            do()
         finally:
             os._exit(1)
+    return pid
+
+
+def _end(pid):
+    os.kill(pid, signal.SIGKILL)
+    os.waitpid(pid, 0)
+
+
+def learn(perform, play):
+    """perform(channel) in a forked child, play(channel, pid) with the other end here.
+
+    Returns [(start, length, advice)] of the moment when that returns; nothing, where anything went wrong.
+    """
+    # A page that this process writes to meanwhile would be the child's alone as well. So there is a third who has all of them, and does nothing.
+    third = _fork(signal.pause)
+    ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+    pid = _fork(lambda: (ours.close(), perform(theirs)))
     try:
         theirs.close()
         ours.settimeout(PATIENCE_S)
         play(ours, pid)
-        for kind, advice in ((WRITTEN, MADV_POPULATE_WRITE), (READ, MADV_POPULATE_READ)):
-            _ranges.extend((*where, advice) for where in _join(_pages(pid, *kind)[:PAGES_MAX]))
+        written, read = (_pages(pid, *kind)[:PAGES_MAX] for kind in (WRITTEN, READ))
+        return ([(*where, MADV_POPULATE_WRITE) for where in _join(written)] +
+                [(page * PAGE, PAGE, MADV_POPULATE_READ) for page in _first_of_each(read)])
     except Exception:
-        _ranges.clear()
+        return []
     finally:
         ours.close()
-        os.kill(pid, signal.SIGKILL)
-        os.waitpid(pid, 0)
+        _end(pid)
+        _end(third)
 
 
 def expect(channel, kind):
@@ -99,22 +108,17 @@ def _pages(pid, rights, mask, wanted):
     return found
 
 
+def _first_of_each(pages):
+    """With a page of a file that is read the system maps those around it: one of them is enough."""
+    return list({page // AROUND: page for page in reversed(pages)}.values())[::-1]
+
+
 def _join(pages):
     """Neighbours together."""
     ranges = []
     for page in pages:
-        if ranges and ranges[-1][0] + ranges[-1][1] == page and ranges[-1][1] < PAGES_AT_ONCE:
+        if ranges and ranges[-1][0] + ranges[-1][1] == page:
             ranges[-1][1] += 1
         else:
             ranges.append([page, 1])
     return [(page * PAGE, count * PAGE) for page, count in ranges]
-
-
-def take(fd):
-    """Until something comes on this descriptor. A range that is not there in this process is left out by the system."""
-    poller = select.poll()
-    poller.register(fd, select.POLLIN)
-    for start, length, advice in _ranges:
-        if poller.poll(0):
-            return
-        _madvise(start, length, advice)

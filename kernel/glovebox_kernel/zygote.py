@@ -15,6 +15,7 @@ import json
 import os
 import socket
 import sys
+from array import array
 
 from . import archive, ending, fresh, handler, rehearsal, script
 
@@ -29,6 +30,7 @@ TELLS = 4
 def _freezer():
     lib = ctypes.PyDLL(f"/proc/self/fd/{FREEZE}")
     lib.gb_freeze.restype = ctypes.c_long
+    lib.gb_freeze.argtypes = [ctypes.c_int, ctypes.c_void_p, ctypes.c_size_t]
     lib.gb_why.restype = ctypes.c_char_p
     if lib.gb_prepare() < 0:
         raise RuntimeError(lib.gb_why().decode())
@@ -58,13 +60,14 @@ def _close_files():
     gc.freeze()
 
 
-def _freeze(lib):
-    """Returns in thawed processes only."""
+def _freeze(lib, pages):
+    """Returns in thawed processes only. `pages`: (start, length, advice) of those that they are going to use."""
+    taken = array("Q", (number for row in pages for number in row))
     _close_files()
     _alone()
     sys.stdout.flush(), sys.stderr.flush()
     os.close(FREEZE)
-    thawed = lib.gb_freeze(IMAGE)
+    thawed = lib.gb_freeze(IMAGE, taken.buffer_info()[0], len(pages))
     if thawed < 0:
         raise OSError(-thawed, lib.gb_why().decode())
     if thawed == 0:
@@ -77,7 +80,6 @@ def _wait(channel):
     """What to do. The other side is gone: then there is nothing to do."""
     message = b""
     channel.send(bytes([WAITING]) + bytes(HEADER - 1))
-    rehearsal.take(channel.fileno())
     while True:
         packet = channel.recv(1 << 16)
         if len(packet) < HEADER or packet[0] != CONFIG:
@@ -148,9 +150,10 @@ def _rehearse_program(modules):
                                          "cwd": os.getcwd(), "source": _sample(modules), "stdin": os.devnull}))
         rehearsal.expect_stop(channel, pid)
 
-    rehearsal.learn(_perform_program, play)
+    pages = rehearsal.learn(_perform_program, play)
     if os.path.exists(path):
         os.unlink(path)
+    return pages
 
 
 def _rehearse_kernel(modules, serve):
@@ -164,7 +167,7 @@ def _rehearse_kernel(modules, serve):
         for fd in ends:
             os.close(fd)
 
-    rehearsal.learn(lambda channel: serve(channel.detach()), play)
+    return rehearsal.learn(lambda channel: serve(channel.detach()), play)
 
 
 # --- what is frozen ------------------------------------------------------------------------------------------
@@ -179,8 +182,7 @@ def program(modules):
     fresh.remember()
     gc.collect()
     gc.freeze()
-    _rehearse_program(modules)
-    _freeze(lib)
+    _freeze(lib, _rehearse_program(modules))
     _serve(socket.socket(fileno=CHANNEL))
 
 
@@ -195,6 +197,5 @@ def kernel(modules):
     from . import main
     lib = _freezer()
     main.prepare(modules)
-    _rehearse_kernel(modules, main.serve)
-    _freeze(lib)
+    _freeze(lib, _rehearse_kernel(modules, main.serve))
     main.serve(CHANNEL)

@@ -6,6 +6,7 @@
 
 #include <fcntl.h>
 #include <string.h>
+#include <sys/resource.h>
 
 int io_write_all(int fd, const void *p, size_t n)
 {
@@ -110,4 +111,14 @@ int io_set_nonblock(int fd, int on)
 		return -errno;
 	flags = on ? flags | O_NONBLOCK : flags & ~O_NONBLOCK;
 	return fcntl(fd, F_SETFL, flags) < 0 ? -errno : 0;
+}
+
+void io_raise_limit(int which)
+{
+	struct rlimit l;
+
+	if (getrlimit(which, &l) == 0) {
+		l.rlim_cur = l.rlim_max;
+		(void)setrlimit(which, &l);
+	}
 }

@@ -27,3 +27,6 @@ int io_read_keyed(int dirfd, const char *path, const char *key, uint64_t *ret);
 
 /* Set or clear O_NONBLOCK. */
 int io_set_nonblock(int fd, int on);
+
+/* A resource limit of this process (RLIMIT_…), as far up as its hard one goes. */
+void io_raise_limit(int which);

@@ -4,6 +4,7 @@
 #include "base/own.h"
 #include "base/syscalls.h"
 #include "wire/chan.h"
+#include "wire/egressmsg.h"
 #include "wire/msg.h"
 
 #include <fcntl.h>
@@ -34,6 +35,33 @@ static int take_gone(struct keeper_client *k, const struct chan_msg *m)
 	return 0;
 }
 
+/* Something that the network refused: as a rule that would allow it. */
+static void take_net(struct keeper_client *k, const struct chan_msg *m)
+{
+	struct egress_record r;
+	char text[NET_RULE_TEXT], address[NET_ADDRESS_TEXT];
+	size_t n;
+
+	if (egress_record_decode(m->body, m->len, &r) < 0 ||
+	    (r.why != EGRESS_NOT_PUBLIC && (r.why != EGRESS_NOT_ALLOWED || r.rule >= 0)))
+		return; /* what a rule denies is no question of another rule */
+	net_address_text(&r.address, address);
+	if (r.name[0] != '\0' && r.why != EGRESS_NOT_PUBLIC)
+		(void)snprintf(text, sizeof(text), "%s", r.name);
+	else
+		(void)snprintf(text, sizeof(text), r.address.v6 ? "[%s]" : "%s", address);
+	n = strlen(text);
+	if (r.port != 0)
+		(void)snprintf(text + n, sizeof(text) - n, ":%u", r.port);
+	for (unsigned int i = 0; i < k->nnet; i++)
+		if (strcmp(k->net[i], text) == 0)
+			return;
+	if (k->nnet == KEEPER_NET_MAX)
+		k->net_more++;
+	else
+		(void)memcpy(k->net[k->nnet++], text, sizeof(text));
+}
+
 /* Send one request and wait for its answer; events that come in between are kept. */
 static int call(struct keeper_client *k, uint16_t op, const void *body, size_t len,
 		struct chan_msg *answer, struct err *e)
@@ -47,7 +75,9 @@ static int call(struct keeper_client *k, uint16_t op, const void *body, size_t l
 		r = chan_recv(k->fd, answer);
 		if (r <= 0)
 			return r == 0 ? keeper_lost(e) : err_set(e, ERR_SYS, -r, "hear the keeper");
-		if (answer->type == EVENT_REFUSED ||
+		if (answer->type == EVENT_NET)
+			take_net(k, answer);
+		if (answer->type == EVENT_NET || answer->type == EVENT_REFUSED ||
 		    (answer->type == EVENT_GONE && take_gone(k, answer) == 0))
 			continue;
 		if (answer->type == REPLY_FAILED &&
@@ -182,6 +212,17 @@ int keeper_box_deadline(struct keeper_client *k, uint64_t box, uint64_t us, stru
 	return call(k, OP_BOX_DEADLINE, body, m.len, &answer, e);
 }
 
+int keeper_box_net(struct keeper_client *k, uint64_t box, const struct net_policy *p, struct err *e)
+{
+	static struct chan_msg answer;
+	static uint8_t body[CHAN_MAX - CHAN_HEADER];
+	ptrdiff_t n = box_net_of_policy(box, p, body, sizeof(body));
+
+	if (n < 0)
+		return err_set(e, ERR_INPUT, 0, "a box cannot have that many rules");
+	return call(k, OP_BOX_NET, body, (size_t)n, &answer, e);
+}
+
 static int figures(struct keeper_client *k, uint16_t op, uint64_t box, struct box_figures *f,
 		   struct err *e)
 {
@@ -241,7 +282,9 @@ int keeper_event(struct keeper_client *k, struct err *e)
 
 	if (r <= 0)
 		return keeper_lost(e);
-	if (m.type == EVENT_REFUSED) /* who wants to know asks at the end */
+	if (m.type == EVENT_NET)
+		take_net(k, &m);
+	if (m.type == EVENT_NET || m.type == EVENT_REFUSED) /* who wants to know asks at the end */
 		return 0;
 	if (m.type != EVENT_GONE || take_gone(k, &m) < 0) {
 		chan_msg_close(&m);

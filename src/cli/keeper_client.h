@@ -9,13 +9,17 @@
 
 #include <sys/types.h>
 
+enum { KEEPER_NET_MAX = 16 };
+
 struct keeper_client {
 	int fd;
 	pid_t pid;
 	uint64_t next_request;
 	bool box_gone; /* EVENT_GONE came */
 	enum gone_why gone_why;
-	struct box_figures gone; /* its last figures */
+	struct box_figures gone;                 /* its last figures */
+	char net[KEEPER_NET_MAX][NET_RULE_TEXT]; /* what was refused, as rules */
+	unsigned int nnet, net_more;
 };
 
 /* Start a keeper of our own with these arguments (NULL-terminated) and say hello. */
@@ -34,6 +38,10 @@ int keeper_box_figures(struct keeper_client *k, uint64_t box, struct box_figures
 /* Names of the system calls that programs of our boxes were refused, as many as fit. How many, or -1. */
 int keeper_refused(struct keeper_client *k, const char **names, unsigned int max, struct err *e);
 int keeper_box_attach(struct keeper_client *k, uint64_t box, int *ret_stream, struct err *e);
+
+/* What a box with BOX_NETWORK may reach from now on. */
+int keeper_box_net(struct keeper_client *k, uint64_t box, const struct net_policy *p,
+		   struct err *e);
 
 /* Take an event that is waiting. -1: the keeper is gone. */
 int keeper_event(struct keeper_client *k, struct err *e);

@@ -36,6 +36,7 @@ enum {
 	BRIDGE_BOX_MAX = 80,
 	BRIDGE_ENV_MAX = 256,
 	BRIDGE_BINDS_MAX = 16,
+	BRIDGE_DOMAINS_MAX = 256,
 	BRIDGE_ERROR_MAX = 64 * 1024, /* of an answer that is a refusal of the own API */
 };
 
@@ -65,6 +66,8 @@ struct bridge_opts {
 	const char *env_file;
 	const char *binds[BRIDGE_BINDS_MAX]; /* as written */
 	unsigned int nbinds;
+	const char *domains[BRIDGE_DOMAINS_MAX]; /* rules of its network */
+	unsigned int ndomains;
 };
 
 struct bridge;

@@ -9,6 +9,7 @@
 #include "base/own.h"
 #include "cli/box_body.h"
 #include "cli/say.h"
+#include "wire/netrule.h"
 
 #include <fcntl.h>
 #include <stdio.h>
@@ -35,9 +36,17 @@ static int take_dir(void *ctx, const char *v, struct err *e)
 
 static int take_domain(void *ctx, const char *v, struct err *e)
 {
-	(void)ctx;
-	(void)err_set(e, ERR_USAGE, 0, "--allowed-domain '%s': a box has no network yet", v);
-	return err_hint(e, "without the option it runs, and reaches nobody");
+	struct bridge_opts *o = ctx;
+	struct net_rule unused;
+
+	if (o->ndomains == BRIDGE_DOMAINS_MAX)
+		return err_set(e, ERR_USAGE, 0, "more than %d allowed domains", BRIDGE_DOMAINS_MAX);
+	if (net_rule_read(v, &unused, e) < 0) {
+		e->kind = ERR_USAGE;
+		return err_wrap(e, "--allowed-domain");
+	}
+	o->domains[o->ndomains++] = v;
+	return 0;
 }
 
 static int take_tag(void *ctx, const char *v, struct err *e)
@@ -121,8 +130,9 @@ static const struct opt rows[] = {
 	  take_bind, NULL },
 	{ "container-tag", 0, OPT_ARG, "TAG", "taken as ipybox takes it; boxes have no images",
 	  take_tag, NULL },
-	{ "allowed-domain", 0, OPT_ARG, "NAME", "refused: a box has no network yet", take_domain,
-	  NULL },
+	{ "allowed-domain", 0, OPT_ARG, "RULE",
+	  "let code in the box reach pypi.org, *.pypi.org:443, 10.1.0.0/16; several [nothing]",
+	  take_domain, NULL },
 	{ "print-config", 0, OPT_NO_ARG, NULL,
 	  "print what a program that starts MCP servers is told, with the other options, and end",
 	  take_print_config, NULL },
@@ -242,12 +252,12 @@ int bridge_opts_take(struct bridge_opts *o, int argc, char **argv, struct err *e
 	for (unsigned int i = 0; i < o->nvars; i++)
 		if (add_env(o, o->vars[i], e) < 0)
 			return -1;
-	made = o->nenv > 0 || o->nbinds > 0; /* something is said about how */
+	made = o->nenv > 0 || o->nbinds > 0 || o->ndomains > 0; /* something is said about how */
 	for (unsigned int i = 0; i < LIMIT_ID_MAX; i++)
 		made |= o->limit_set[i];
 	if (o->box != NULL && made)
 		return err_set(e, ERR_USAGE, 0,
-			       "--box is a box that is there: it has its limits, environment and "
-			       "directories already");
+			       "--box is a box that is there: it has its limits, environment, "
+			       "directories and network already");
 	return 0;
 }

@@ -8,6 +8,8 @@
  * channel close and removes everything.
  */
 #include "cli/run.h"
+#include "cli/gate_program.h"
+#include "cli/keeper_client.h"
 
 #include "base/io.h"
 #include "base/own.h"
@@ -376,6 +378,10 @@ static int with_keeper(struct keeper_client *k, struct state *s, const struct pr
 
 	if (keeper_box_new(k, &s->q->box, &s->res->info, &stream, e) < 0)
 		return -1;
+	if (s->q->net.mode != NET_NONE && keeper_box_net(k, s->res->info.box, &s->q->net, e) < 0) {
+		(void)close(stream);
+		return -1;
+	}
 	/* Should init ever fail to end the program in time, the keeper ends the box. */
 	if (s->q->timeout_us != 0 &&
 	    keeper_box_deadline(k, s->res->info.box, s->q->timeout_us + 10 * 1000000ULL, e) < 0) {
@@ -403,11 +409,12 @@ static int with_keeper(struct keeper_client *k, struct state *s, const struct pr
 static int run(const struct run_request *q, struct run_result *res, struct err *e)
 {
 	struct state s = { .q = q, .res = res };
-	struct keeper_client k;
+	struct keeper_client k = { .fd = -1, .pid = -1 };
 	struct program p = { 0 };
-	const char *args[RUN_ROOTS_MAX + 2];
-	char *texts[RUN_ROOTS_MAX + 1];
+	const char *args[RUN_ROOTS_MAX + 4];
+	char *texts[RUN_ROOTS_MAX + 3];
 	unsigned int n = 0;
+	own_fd gate = -1;
 	int r = read_source(q, &p, e);
 
 	if (r < 0) {
@@ -419,13 +426,26 @@ static int run(const struct run_request *q, struct run_result *res, struct err *
 			n++;
 	if (q->cgroup != NULL && asprintf(&texts[n], "cgroup=%s", q->cgroup) > 0)
 		n++;
+	if (q->net.mode != NET_NONE) {
+		gate = gate_program_open(e);
+		/* For the keeper to inherit. */
+		r = gate < 0 || fcntl(gate, F_SETFD, 0) < 0 ? -1 : 0;
+		if (r == 0 && asprintf(&texts[n], "egress-exec=%d", gate) > 0)
+			n++;
+		if (q->resolver != NULL &&
+		    asprintf(&texts[n], "egress:servers=%s", q->resolver) > 0)
+			n++;
+	}
 	for (unsigned int i = 0; i < n; i++)
 		args[i] = texts[i];
 	args[n] = NULL;
-	r = keeper_start(&k, args, e);
+	if (r == 0)
+		r = keeper_start(&k, args, e);
 	if (r == 0)
 		r = with_keeper(&k, &s, &p, e);
 	keeper_stop(&k);
+	if (!q->json)
+		run_net_say(&k, stderr);
 	for (unsigned int i = 0; i < n; i++)
 		free(texts[i]);
 	free(p.code);

@@ -12,6 +12,7 @@
 #include "wire/ops.h"
 
 #include <stdbool.h>
+#include <stdio.h>
 
 enum { RUN_FILES_MAX = 256, RUN_ENV_MAX = 1024, RUN_ROOTS_MAX = 32 };
 
@@ -42,6 +43,9 @@ struct run_request {
 	const char *mounts[BOX_MOUNTS_MAX]; /* as written, resolved when all roots are known */
 	unsigned int nmounts;
 	const char *cgroup;
+	struct net_policy net;
+	bool net_said;        /* --network */
+	const char *resolver; /* NULL: that of the machine */
 };
 
 /* Captured output, for --json. */
@@ -89,3 +93,13 @@ int run_status(const struct run_result *res, const struct err *e);
 void run_say(const struct run_request *q, const struct run_result *res);
 /* -1: it could not be written. */
 int run_json(const struct run_request *q, const struct run_result *res, const struct err *e);
+
+/* --- run_net.c --- */
+
+struct keeper_client;
+
+int run_net_mode(struct run_request *q, const char *word, struct err *e);
+int run_net_allow(struct run_request *q, const char *text, struct err *e);
+int run_net_check(struct run_request *q, struct err *e);
+/* On our standard error, where the program's is as well: what it was refused, and how that is allowed. */
+void run_net_say(const struct keeper_client *k, FILE *f);

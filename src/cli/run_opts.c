@@ -227,6 +227,25 @@ static void more_limit(const struct opt *o, FILE *f)
 	}
 }
 
+static int take_network(void *arg, const char *v, struct err *e)
+{
+	return run_net_mode(arg, v, e);
+}
+
+static int take_allow(void *arg, const char *v, struct err *e)
+{
+	return run_net_allow(arg, v, e);
+}
+
+static int take_resolver(void *arg, const char *v, struct err *e)
+{
+	struct run_request *q = arg;
+
+	(void)e;
+	q->resolver = v;
+	return 0;
+}
+
 static const struct opt rows[] = {
 	{ "code", 'c', OPT_ARG, "CODE", "run this text instead of a file", take_code, NULL },
 	{ "shell", 's', OPT_NO_ARG, NULL, "it is a shell script (bash), not Python", take_shell,
@@ -257,6 +276,13 @@ static const struct opt rows[] = {
 	  take_root, NULL },
 	{ "json", 0, OPT_NO_ARG, NULL, "one JSON object on stdout, with output and figures",
 	  take_json, NULL },
+	{ "network", 0, OPT_ARG, "WORD",
+	  "none, allow (what --allow says), or open: public addresses [none]", take_network, NULL },
+	{ "allow", 0, OPT_ARG, "RULE",
+	  "let it reach pypi.org, *.pypi.org:443, 10.1.0.0/16, [2001:db8::]/32; !RULE denies",
+	  take_allow, NULL },
+	{ "resolver", 0, OPT_ARG, "ADDR[:PORT],..", "servers for names [those of this machine]",
+	  take_resolver, NULL },
 	{ "accept-missing", 0, OPT_ARG, "LAYER,..",
 	  "make a box even if this machine lacks the layer", take_missing, NULL },
 	{ "cgroup", 0, OPT_ARG, "DIR", "cgroup v2 directory to make boxes in", take_cgroup, NULL },
@@ -268,8 +294,9 @@ static void help(void)
 	(void)printf("usage: glovebox run [options] FILE|- [argument ...]\n"
 		     "       glovebox run [options] -c CODE [argument ...]\n\n"
 		     "Runs a Python (or, with --shell, a shell) program in a fresh sealed box: no "
-		     "network, no file\n"
-		     "of this machine but its programs, limits on everything. Output is shown as "
+		     "network unless it is\n"
+		     "allowed, no file of this machine but its programs, limits on everything. "
+		     "Output is shown as "
 		     "it comes.\n\n");
 	opts_help(rows, ARRAY_LEN(rows), stdout);
 	(void)printf("\nexit status: the program's; 128+N when signal N ended it; 124 when its "
@@ -375,5 +402,7 @@ int run_opts(struct run_request *q, int argc, char **argv, struct err *e)
 		return err_set(e, ERR_USAGE, 0, "--tty does not go with --json or --stdin");
 	if (q->json)
 		q->box.flags |= BOX_HEARD;
+	if (run_net_check(q, e) < 0)
+		return -1;
 	return resolve_mounts(q, e);
 }

@@ -8,6 +8,7 @@
  * keeper's end, and with it that of everything else.
  */
 #include "cli/serve.h"
+#include "cli/gate_program.h"
 
 #include "base/clock.h"
 #include "base/config.h"
@@ -111,27 +112,12 @@ static int open_pem(const struct config *c, enum config_key key, int *ret, struc
 	return 0;
 }
 
-/* The program of the other roles: beside us, or where it is installed. */
 static int open_gate(int *ret, struct err *e)
 {
-	char path[PATH_MAX + 32];
-	ssize_t n = readlink("/proc/self/exe", path, PATH_MAX);
-	char *slash;
-	int fd = -1;
+	int fd = gate_program_open(e);
 
-	if (n > 0) {
-		path[n] = '\0';
-		slash = strrchr(path, '/');
-		(void)snprintf(slash + 1, sizeof(path) - (size_t)(slash + 1 - path),
-			       "glovebox-gate");
-		fd = open(path, O_PATH | O_CLOEXEC);
-	}
 	if (fd < 0)
-		fd = open(GLOVEBOX_LIBEXEC "/glovebox-gate", O_PATH | O_CLOEXEC);
-	if (fd < 0)
-		return err_set(e, ERR_INPUT, errno,
-			       "find glovebox-gate beside this program or in '%s'",
-			       GLOVEBOX_LIBEXEC);
+		return -1;
 	*ret = high(fd);
 	return 0;
 }
@@ -211,6 +197,9 @@ static void keeper_args(const struct supervisor *s, struct args *a)
 	add(a, "glovebox");
 	add(a, "keeper");
 	add(a, "exec=%d", s->exec_fd);
+	add(a, "egress-exec=%d", s->exec_fd);
+	if (config_str(c, CONF_RESOLVER)[0] != '\0')
+		add(a, "egress:servers=%s", config_str(c, CONF_RESOLVER));
 	len = snprintf(fds, sizeof(fds), "%d,%d,%d,%d", s->config_fd, s->log_write_fd, s->cert_fd,
 		       s->key_fd);
 	for (unsigned int i = 0; i < s->listeners.n; i++)
@@ -326,7 +315,7 @@ static void say_tried(struct supervisor *s, const struct chan_msg *m)
 		      config_bool(&s->config, CONF_WARM)
 			      ? "Python with its imports done, in about a second"
 			      : "off, each box starts its own Python");
-	(void)fprintf(stderr, "network of every box: none\n");
+	(void)fprintf(stderr, "network of a box: none, unless it is asked for with rules\n");
 	if (strncmp(url, "http", 4) == 0) {
 		(void)fprintf(stderr,
 			      "try: curl -s %s/v1/execute -H 'Content-Type: application/json' "
@@ -564,7 +553,8 @@ static void say_start(const struct supervisor *s)
 	if (config_bool(&s->config, CONF_NO_AUTH))
 		say("warning: no_auth lets everybody in who can connect");
 	if (config_bool(&s->config, CONF_SE_ALLOW_NETWORK))
-		say("no box has a network yet: se_allow_network (SANDBOX_ALLOW_NETWORK) has no "
+		say("sessions of Sandbox Runtime have no network yet: se_allow_network "
+		    "(SANDBOX_ALLOW_NETWORK) has no "
 		    "effect");
 }
 

@@ -6,7 +6,7 @@
  */
 #pragma once
 
-#include "gate/loop.h"
+#include "base/loop.h"
 
 #include <stdbool.h>
 

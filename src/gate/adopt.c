@@ -21,6 +21,19 @@ static void take_over(struct gate *g, const struct box_info *info, const uint8_t
 		(void)keeper_ask_box(&g->keeper, OP_BOX_END, info->box, NULL, NULL);
 }
 
+/* Nothing is said to the tools process before: whose box is not known yet would be taken for gone, and its servers forgotten. */
+static void adopted(struct gate *g)
+{
+	bool calls = g->tools.asks != NULL;
+
+	g->adopting = false;
+	for (const struct abox *a = g->aboxes; a != NULL; a = a->next)
+		calls = calls || a->tools.n > 0;
+	if (calls)
+		tools_resume(g);
+	g->serve(g);
+}
+
 /* box_info, then bytes: the record. Empty: that was all. */
 static void on_list(void *arg, struct chan_msg *m, const struct err *e)
 {
@@ -34,11 +47,11 @@ static void on_list(void *arg, struct chan_msg *m, const struct err *e)
 	if (m == NULL || m->len == 0) {
 		if (e != NULL)
 			gate_log_err(g, "adopt_failed", e);
-		g->serve(g);
+		adopted(g);
 		return;
 	}
 	if (m->len < head || box_info_decode(m->body, head, &info) < 0) {
-		g->serve(g);
+		adopted(g);
 		return;
 	}
 	msg_in_init(&in, m->body + head, m->len - head);
@@ -52,11 +65,12 @@ static void on_list(void *arg, struct chan_msg *m, const struct err *e)
 static void ask_next(struct gate *g, uint64_t after)
 {
 	if (keeper_ask_box(&g->keeper, OP_BOX_LIST, after, on_list, g) < 0)
-		g->serve(g);
+		adopted(g);
 }
 
 void adopt_start(struct gate *g, void (*serve)(struct gate *g))
 {
 	g->serve = serve;
+	g->adopting = true;
 	ask_next(g, 0);
 }

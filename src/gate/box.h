@@ -8,8 +8,8 @@
  */
 #pragma once
 
+#include "base/loop.h"
 #include "gate/buf.h"
-#include "gate/loop.h"
 #include "wire/frame.h"
 #include "wire/job.h"
 #include "wire/ops.h"

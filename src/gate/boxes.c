@@ -7,6 +7,7 @@
  * there is no gate. For an hour after its end a box is 410 and says why.
  */
 #include "gate/boxes.h"
+#include "gate/box_net.h"
 
 #include "gate/fileop.h"
 
@@ -252,6 +253,7 @@ static void abox_free(void *arg)
 	texts_done(&a->env);
 	texts_done(&a->metadata);
 	texts_done(&a->tools);
+	net_policy_done(&a->net);
 	task_keys_done(a);
 	free(a);
 }
@@ -527,9 +529,7 @@ void abox_put(const struct abox *a, struct json *j)
 	json_close(j, ']');
 	put_limits(j, &a->limits);
 	json_open(j, "network", '{');
-	json_str(j, "policy", "none");
-	json_open(j, "rules", '[');
-	json_close(j, ']');
+	box_net_put(&a->net, j);
 	json_close(j, '}');
 	json_open(j, "metadata", '{');
 	while (texts_next(&a->metadata, &at, &key, &value))

@@ -17,6 +17,7 @@
  *   box_files.c, box_files_list.c, box_upload.c, box_watch.c, box_archive.c  its files, see files.h
  *   box_env.c       environment variables
  *   ports.c         listeners of its own
+ *   box_net.c       what it may reach
  *   idem.c          answers that are given again for the same Idempotency-Key
  */
 #pragma once
@@ -110,6 +111,7 @@ struct abox {
 	struct timer life;
 	struct texts env, metadata;
 	struct texts tools; /* which it may call: see tool_rules.h */
+	struct net_policy net;
 	struct idem_key idem;
 	uint64_t oom_kills; /* those that somebody was told of */
 	bool app;           /* its working directory is /app */
@@ -317,6 +319,8 @@ void box_create(struct req *r);
 void box_list(struct req *r);
 void box_get(struct req *r);
 void box_patch(struct req *r);
+void box_network_put(struct req *r);
+extern const struct fields box_network_fields;
 void box_delete(struct req *r);
 void command_create(struct req *r);
 void command_list(struct req *r);

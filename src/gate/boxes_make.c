@@ -3,6 +3,7 @@
  * POST /v1/boxes: what is asked for, checked, and the way from there to a box: files that are named exist, a slot is
  * free, the keeper has made it, files are in it, the keeper has its record. Then 201.
  */
+#include "gate/box_net.h"
 #include "gate/boxes.h"
 
 #include "base/base64.h"
@@ -17,7 +18,7 @@
 #include <stdio.h>
 #include <string.h>
 
-enum { ENV_MAX = 256, METADATA_MAX = 64, RULES_MAX = 256 };
+enum { ENV_MAX = 256, METADATA_MAX = 64 };
 
 /* --- fields ------------------------------------------------------------------------------------- */
 
@@ -29,11 +30,6 @@ struct box_limits {
 struct box_mount_in {
 	struct field_str root, path, at;
 	bool readonly;
-};
-
-struct box_network {
-	struct field_str policy;
-	struct field_list rules;
 };
 
 struct box_ports {
@@ -97,12 +93,6 @@ static const struct field file_rows[] = {
 };
 static const struct fields file_fields = { "BoxFile", file_rows, ARRAY_LEN(file_rows), sizeof(struct ci_file), FIELDS_CLOSED };
 
-static const struct field network_rows[] = {
-	{ "policy", FIELD_STRING, 0, FIELD_NO_MIN, FIELD_NO_MAX, 0, offsetof(struct box_network, policy), .doc = "what it may reach; none is all that there is today", .text = "none", .words = "none allow open" },
-	{ "rules", FIELD_STRINGS, 0, 0, RULES_MAX, 0, offsetof(struct box_network, rules), .doc = "with policy allow; not yet" },
-};
-static const struct fields network_fields = { "BoxNetwork", network_rows, ARRAY_LEN(network_rows), sizeof(struct box_network), FIELDS_CLOSED };
-
 static const struct field port_rows[] = {
 	{ "executor", FIELD_INT, 0, 0, 65535, 0, offsetof(struct box_ports, executor), .doc = "where its kernels are; from 1024 on; 0: a free one" },
 	{ "resource", FIELD_INT, 0, 0, 65535, 0, offsetof(struct box_ports, resource), .doc = "where its files and modules are; from 1024 on; 0: a free one" },
@@ -116,7 +106,7 @@ static const struct field create_rows[] = {
 	{ "env", FIELD_MAP, 0, 0, ENV_MAX, 0, offsetof(struct box_create, env), .doc = "environment variables of every command" },
 	{ "mounts", FIELD_LIST, 0, 0, BOX_MOUNTS_MAX, 0, offsetof(struct box_create, mounts), .doc = "directories of the host, of those that mount_root allows", .sub = &mount_fields },
 	{ "files", FIELD_LIST, 0, 0, CI_FILES_MAX, 0, offsetof(struct box_create, files), .doc = "put into the workspace first", .sub = &file_fields },
-	{ "network", FIELD_OBJECT, 0, 0, 0, 0, offsetof(struct box_create, network), .doc = "what it may reach", .sub = &network_fields },
+	{ "network", FIELD_OBJECT, 0, 0, 0, 0, offsetof(struct box_create, network), .doc = "what it may reach", .sub = &box_network_fields },
 	{ "ports", FIELD_OBJECT, FIELD_NULLABLE | FIELD_OR_BOOL, 0, 0, 0, offsetof(struct box_create, ports), .doc = "ports of 127.0.0.1 for clients of ipybox; true: two free ones", .sub = &port_fields, .set_at = offsetof(struct box_create, ports_set) },
 	{ "workdir", FIELD_STRING, FIELD_NULLABLE, FIELD_NO_MIN, FIELD_NO_MAX, 0, offsetof(struct box_create, workdir), .doc = "where its programs begin and its files are; null: /app with ports, else /workspace", .words = "/workspace /app" },
 	{ "ttl_seconds", FIELD_INT, FIELD_NULLABLE, 1, FIELD_NO_MAX, 0, offsetof(struct box_create, ttl_seconds), .doc = "how long it lives, whatever happens; null: box_ttl_default", .set_at = offsetof(struct box_create, ttl_set) },
@@ -307,14 +297,34 @@ void making_listens(struct abox *a)
 		making_failed(a, OWN_UNSCHEDULABLE, NULL, "the keeper cannot be asked");
 }
 
-static void on_staged(void *arg)
+static void open_ports(struct abox *a)
 {
-	struct abox *a = arg;
-
 	if (a->listens || a->tools.n > 0)
 		ports_open(a);
 	else
 		making_listens(a);
+}
+
+static void on_net(void *arg, struct chan_msg *m, const struct err *e)
+{
+	struct abox *a = arg;
+
+	if (m == NULL) {
+		making_failed(a, OWN_UNSCHEDULABLE, NULL, "no network can be made: %s", e->text);
+		return;
+	}
+	chan_msg_close(m);
+	open_ports(a);
+}
+
+static void on_staged(void *arg)
+{
+	struct abox *a = arg;
+
+	if (a->net.mode == NET_NONE)
+		open_ports(a);
+	else if (box_net_ask(a, &a->net, on_net, a) < 0)
+		making_failed(a, OWN_UNSCHEDULABLE, NULL, "the keeper cannot be asked");
 }
 
 void making_ready(struct abox *a)
@@ -324,7 +334,7 @@ void making_ready(struct abox *a)
 	if (!a->box->made_ahead)
 		metrics_box(&a->g->metrics, a->box->info.setup_us);
 	audit(a->g, "box_made", m->makers != NULL ? m->makers->r : NULL, "tenant", a->tenant->name,
-	      "for", "box", "box", a->id, "policy", "network none", NULL);
+	      "for", "box", "box", a->id, "policy", box_net_audit(&a->net), NULL);
 	stage_run(&m->stage, a->box, 0);
 }
 
@@ -538,7 +548,7 @@ void box_standard(struct gate *g, struct box_request *q)
 {
 	/* Layers that may be missing, and that refused calls are heard, are the same for every box. */
 	ci_limits(g, q);
-	q->flags |= BOX_KIT | BOX_TOOLS;
+	q->flags |= BOX_KIT | BOX_TOOLS | BOX_NETWORK;
 	limits_init(&q->limits);
 	for (int i = 0; i < LIMIT_ID_MAX; i++) {
 		uint64_t *v = &q->limits.v[i], max = most_of(g, (enum limit_id)i);
@@ -704,21 +714,6 @@ static int take_files(struct req *r, struct making *m, const struct field_list *
 	return 0;
 }
 
-static int take_network(struct req *r, const struct box_network *in)
-{
-	if (strcmp(in->policy.p, "none") != 0) {
-		own_refuse(r, OWN_INVALID_FIELD, "network.policy",
-			   "'network.policy' must be 'none': a box has no network yet");
-		return -1;
-	}
-	if (in->rules.n > 0) {
-		own_refuse(r, OWN_INVALID_FIELD, "network.rules",
-			   "'network.rules' must be empty: a box has no network yet");
-		return -1;
-	}
-	return 0;
-}
-
 static int take_ports(struct req *r, struct abox *a, const struct box_create *in)
 {
 	const int64_t asked[PORTS_OUTSIDE] = { in->ports.executor, in->ports.resource };
@@ -775,7 +770,8 @@ static int take_all(struct req *r, struct abox *a, const struct box_create *in)
 	if (take_name(r, a, &in->name) < 0 || take_limits(r, a, &in->limits) < 0 ||
 	    take_ports(r, a, in) < 0 || take_texts(r, a, in) < 0 ||
 	    take_mounts(r, a->making, &in->mounts) < 0 ||
-	    take_files(r, a->making, &in->files) < 0 || take_network(r, &in->network) < 0 ||
+	    take_files(r, a->making, &in->files) < 0 ||
+	    box_net_take(r, "network.", &in->network, &a->net) < 0 ||
 	    box_check_times(r, in->ttl_set, in->ttl_seconds, in->idle_set, in->idle_seconds) < 0)
 		return -1;
 	(void)snprintf(a->environment, sizeof(a->environment), "%s", in->environment.p);

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 /* What the keeper keeps of a box for the next gate, and what that one makes of it. */
+#include "gate/box_net.h"
 #include "gate/boxes.h"
 
 #include "base/clock.h"
@@ -201,5 +202,6 @@ int abox_adopt(struct gate *g, const struct box_info *info, const uint8_t *recor
 	a->state = ABOX_READY; /* so it is listed; its box answers in a moment */
 	a->counted = quota_take(g, a->tenant);
 	remember(a);
+	box_net_adopt(a);
 	return 0;
 }

@@ -6,7 +6,7 @@
 #pragma once
 
 #include "base/err.h"
-#include "gate/loop.h"
+#include "base/loop.h"
 #include "wire/chan.h"
 
 #include <stdbool.h>

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * The gate gives up everything, before it reads a byte of a client.
+ * The gate, the tools process and egress give up everything, before they read a byte of anybody's. Egress keeps the network: it is there
+ * to connect.
  *
  * Comes in as root, or as root of the keeper's user namespace. Order matters:
  *   namespaces and the empty root (need privileges) → ids → capabilities → no_new_privs → seccomp.
@@ -87,54 +88,77 @@ static int drop_bounding(struct err *e)
 #define OUR_ARCH AUDIT_ARCH_AARCH64
 #endif
 
-/* One comparison per row; the kernel remembers per call what the answer is. */
-static int filter(struct err *e)
-{
-	static const struct {
-		unsigned int nr, arg;
-		uint32_t bits; /* that this argument may not have; 0: any */
-	} rows[] = {
-#define GATE(name)                    { SYS_##name, 0, 0 },
-#define GATE_WITHOUT(name, arg, bits) { SYS_##name, arg, bits },
-#include "policy/gate.tbl"
-#undef GATE
-#undef GATE_WITHOUT
-	};
-	static struct sock_filter code[8 + 6 * ARRAY_LEN(rows)];
-	struct sock_fprog prog = { .filter = code };
-	unsigned short n = 0;
+struct confine_row {
+	unsigned int nr, arg;
+	uint32_t bits;    /* that this argument may not have; 0: any */
+	uint32_t only[2]; /* what it may be; 0: anything */
+};
 
-#define EMIT(...) code[n++] = (struct sock_filter)__VA_ARGS__
-	EMIT(BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, arch)));
-	EMIT(BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, OUR_ARCH, 1, 0));
-	EMIT(BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_KILL_PROCESS));
-	EMIT(BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, nr)));
-	for (unsigned int i = 0; i < ARRAY_LEN(rows); i++) {
-		if (rows[i].bits == 0) {
-			EMIT(BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, rows[i].nr, 0, 1));
-			EMIT(BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW));
-			continue;
-		}
-		EMIT(BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, rows[i].nr, 0, 4));
-		EMIT(BPF_STMT(BPF_LD | BPF_W | BPF_ABS,
-			      offsetof(struct seccomp_data, args) + 8 * rows[i].arg));
-		EMIT(BPF_JUMP(BPF_JMP | BPF_JSET | BPF_K, rows[i].bits, 1, 0));
-		EMIT(BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW));
-		EMIT(BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | EPERM));
+enum { CODE_PER_ROW = 7, CODE_MAX = 8 + CODE_PER_ROW * 96 };
+
+struct code {
+	struct sock_filter at[CODE_MAX];
+	unsigned short n;
+};
+
+static void emit(struct code *c, struct sock_filter instruction)
+{
+	c->at[c->n++] = instruction;
+}
+
+static void emit_row(struct code *c, const struct confine_row *r)
+{
+	const struct sock_filter allow = BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW);
+	const struct sock_filter refuse = BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | EPERM);
+	const struct sock_filter load = BPF_STMT(BPF_LD | BPF_W | BPF_ABS,
+						 offsetof(struct seccomp_data, args) + 8 * r->arg);
+
+	if (r->bits == 0 && r->only[0] == 0) {
+		emit(c, (struct sock_filter)BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, r->nr, 0, 1));
+		emit(c, allow);
+		return;
 	}
-	EMIT(BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | EPERM));
-#undef EMIT
-	prog.len = n;
+	emit(c, (struct sock_filter)BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, r->nr, 0,
+					     r->bits != 0 ? 4 : 5));
+	emit(c, load);
+	if (r->bits != 0) {
+		emit(c, (struct sock_filter)BPF_JUMP(BPF_JMP | BPF_JSET | BPF_K, r->bits, 1, 0));
+	} else {
+		emit(c, (struct sock_filter)BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, r->only[0], 1, 0));
+		emit(c, (struct sock_filter)BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, r->only[1], 0, 1));
+	}
+	emit(c, allow);
+	emit(c, refuse);
+}
+
+/* One comparison per row; the kernel remembers per call what the answer is. */
+static int filter(const struct confine_row *rows, size_t n, struct err *e)
+{
+	static struct code c;
+	struct sock_fprog prog = { .filter = c.at };
+
+	c.n = 0;
+	emit(&c, (struct sock_filter)BPF_STMT(BPF_LD | BPF_W | BPF_ABS,
+					      offsetof(struct seccomp_data, arch)));
+	emit(&c, (struct sock_filter)BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, OUR_ARCH, 1, 0));
+	emit(&c, (struct sock_filter)BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_KILL_PROCESS));
+	emit(&c, (struct sock_filter)BPF_STMT(BPF_LD | BPF_W | BPF_ABS,
+					      offsetof(struct seccomp_data, nr)));
+	for (size_t i = 0; i < n; i++)
+		emit_row(&c, &rows[i]);
+	emit(&c, (struct sock_filter)BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | EPERM));
+	prog.len = c.n;
 	if (prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &prog, 0, 0) < 0)
 		return fail(e, "load the filter");
 	return 0;
 }
 
-int confine_gate(uint32_t uid, uint32_t gid, struct err *e)
+static int confine(uint32_t uid, uint32_t gid, int namespaces, const struct confine_row *rows,
+		   size_t n, struct err *e)
 {
 	const struct rlimit none = { 0 };
 
-	if (unshare(CLONE_NEWNS | CLONE_NEWNET | CLONE_NEWIPC | CLONE_NEWUTS) < 0)
+	if (unshare(namespaces) < 0)
 		return fail(e, "make namespaces");
 	if (empty_root(e) < 0 || drop_bounding(e) < 0 || become(uid, gid, e) < 0 ||
 	    drop_capabilities(e) < 0)
@@ -144,9 +168,39 @@ int confine_gate(uint32_t uid, uint32_t gid, struct err *e)
 		return fail(e, "close the process to others");
 #if defined(__SANITIZE_ADDRESS__)
 	(void)filter; /* the sanitizer's own calls are not in the table */
+	(void)rows;
+	(void)n;
 	return 0;
 #else
 	(void)setrlimit(RLIMIT_FSIZE, &none);
-	return filter(e);
+	return filter(rows, n, e);
 #endif
+}
+
+#define GATE(name)                         { SYS_##name, 0, 0, { 0 } },
+#define GATE_WITHOUT(name, arg, bits)      { SYS_##name, arg, bits, { 0 } },
+#define EGRESS(name)                       { SYS_##name, 0, 0, { 0 } },
+#define EGRESS_ONLY(name, arg, one, other) { SYS_##name, arg, 0, { one, other } },
+
+int confine_gate(uint32_t uid, uint32_t gid, struct err *e)
+{
+	static const struct confine_row rows[] = {
+#include "policy/gate.tbl"
+	};
+	_Static_assert(ARRAY_LEN(rows) * CODE_PER_ROW + 8 <= CODE_MAX, "no room for the filter");
+
+	return confine(uid, gid, CLONE_NEWNS | CLONE_NEWNET | CLONE_NEWIPC | CLONE_NEWUTS, rows,
+		       ARRAY_LEN(rows), e);
+}
+
+int confine_egress(uint32_t uid, uint32_t gid, struct err *e)
+{
+	static const struct confine_row rows[] = {
+#include "policy/egress.tbl"
+#include "policy/gate.tbl"
+	};
+	_Static_assert(ARRAY_LEN(rows) * CODE_PER_ROW + 8 <= CODE_MAX, "no room for the filter");
+
+	return confine(uid, gid, CLONE_NEWNS | CLONE_NEWIPC | CLONE_NEWUTS, rows, ARRAY_LEN(rows),
+		       e);
 }

@@ -14,8 +14,8 @@
  */
 #pragma once
 
+#include "base/loop.h"
 #include "gate/buf.h"
-#include "gate/loop.h"
 #include "gate/req.h"
 
 struct listener;

@@ -4,10 +4,10 @@
 
 #include "base/config.h"
 #include "base/log.h"
+#include "base/loop.h"
 #include "gate/admit.h"
 #include "gate/conn.h"
 #include "gate/keeper_link.h"
-#include "gate/loop.h"
 #include "gate/metrics.h"
 #include "gate/pool.h"
 #include "gate/run.h"
@@ -98,6 +98,7 @@ struct gate {
 	struct timer accept_again;
 	struct tls_context *tls;
 	void (*serve)(struct gate *g);
+	bool adopting; /* until then */
 
 	struct conn *conns, *conns_tail; /* the last used first */
 	unsigned int nconns, ninside;    /* inside: those that came from a box */
@@ -218,3 +219,5 @@ void adopt_start(struct gate *g, void (*serve)(struct gate *g));
 
 /* Give up everything. 0 or -1. */
 int confine_gate(uint32_t uid, uint32_t gid, struct err *e);
+/* The same for who connects to the world. */
+int confine_egress(uint32_t uid, uint32_t gid, struct err *e);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * glovebox-gate: the roles that link libraries, `gate` and `store`, and `tools`. Started by the keeper, with descriptors laid out
+ * glovebox-gate: the roles that link libraries, `gate`, `store`, `tools` and `egress`. Started by the keeper, with descriptors laid out
  * as gate.h says.
  *
  * The gate: take the configuration, confine, say hello to the keeper, take over what the last gate had, serve.
@@ -9,6 +9,8 @@
 #include "base/io.h"
 #include "base/own.h"
 #include "base/str.h"
+#include "egress/role.h"
+#include "gate/box_net.h"
 #include "gate/boxes.h"
 #include "gate/gate.h"
 #include "gate/mcp.h"
@@ -201,6 +203,8 @@ static void on_keeper_event(struct gate *g, struct chan_msg *m)
 		reload(g, m->fds);
 	} else if (m->type == EVENT_RENEW) {
 		warm_renew(g);
+	} else if (m->type == EVENT_NET) {
+		box_net_event(g, m);
 	} else if (m->type == EVENT_REFUSED) {
 		refused_ask(g);
 	} else if (m->type == EVENT_PING) {
@@ -305,22 +309,12 @@ static void shorten_slice(void)
 	(void)syscall(SYS_sched_setattr, 0, &own, 0u);
 }
 
-static void raise_files(void)
-{
-	struct rlimit l;
-
-	if (getrlimit(RLIMIT_NOFILE, &l) == 0) {
-		l.rlim_cur = l.rlim_max;
-		(void)setrlimit(RLIMIT_NOFILE, &l);
-	}
-}
-
 static int start(struct gate *g, uint32_t uid, uint32_t gid, struct err *e)
 {
 	int r;
 
 	(void)signal(SIGPIPE, SIG_IGN);
-	raise_files();
+	io_raise_limit(RLIMIT_NOFILE);
 	shorten_slice();
 	if (load_config(&g->config, GATE_CONFIG_FD, e) < 0)
 		return -1;
@@ -380,6 +374,8 @@ int main(int argc, char **argv)
 		return store_main(argc - 1, argv + 1);
 	if (argc > 1 && strcmp(argv[1], "tools") == 0)
 		return tools_main(argc - 1, argv + 1, confine_gate);
+	if (argc > 1 && strcmp(argv[1], "egress") == 0)
+		return egress_main(argc - 1, argv + 1, confine_egress);
 	(void)fputs("glovebox-gate: a part of glovebox, started by `glovebox serve`\n", stderr);
 	return 2;
 }

@@ -16,8 +16,8 @@
 #pragma once
 
 #include "base/json.h"
+#include "base/loop.h"
 #include "gate/buf.h"
-#include "gate/loop.h"
 
 #include <stdbool.h>
 #include <stddef.h>

@@ -13,6 +13,8 @@ void tool_call(struct req *r);
 void tool_list(struct req *r);
 /* POST /v1/boxes/{box_id}/tools: more of them, of a server that the operator has or of one of the client's own. */
 void box_tools_post(struct req *r);
+/* A server was registered with it through a gate before this one. */
+void tool_server_kept(struct abox *a, const char *name, const char *params, size_t n);
 /* The box ends, and servers that were registered with it. */
 void tool_servers_end(struct abox *a);
 /* GET /package: what the Python of all tools has in common. */

@@ -5,6 +5,8 @@
 #include "base/str.h"
 #include "gate/boxes.h"
 #include "gate/gate.h"
+#include "gate/tool_calls.h"
+#include "gate/tool_rules.h"
 #include "wire/msg.h"
 
 #include <stdio.h>
@@ -100,6 +102,21 @@ static void send_all(struct gate *g)
 	}
 }
 
+static void begin(struct gate *g)
+{
+	if (g->tools.g != NULL)
+		return;
+	g->tools.g = g;
+	toolmsg_open(&g->tools.s, -1);
+	g->tools.watch.fd = -1;
+}
+
+void tools_resume(struct gate *g)
+{
+	begin(g);
+	connect_tools(g);
+}
+
 static struct tool_ask *ask_new(struct gate *g, uint16_t type, const struct msg_out *head,
 				const char *body, size_t n, tool_fn *fn, void *arg)
 {
@@ -108,11 +125,7 @@ static struct tool_ask *ask_new(struct gate *g, uint16_t type, const struct msg_
 		l->nasks < TOOL_ASKS_MAX && !head->failed ? calloc(1, sizeof(*a)) : NULL;
 	struct tool_ask **at;
 
-	if (l->g == NULL) {
-		l->g = g;
-		toolmsg_open(&l->s, -1);
-		l->watch.fd = -1;
-	}
+	begin(g);
 	if (a != NULL && n > 0) {
 		a->body = malloc(n);
 		if (a->body == NULL) {
@@ -386,6 +399,27 @@ static int take_result(struct gate *g, const struct toolmsg *m)
 	return 0;
 }
 
+/* Of a server that another gate has registered. */
+static int take_kept(struct gate *g, const struct toolmsg *m)
+{
+	char owner[OWN_ID], name[TOOL_SERVER_MAX + 1];
+	struct abox *a = g->aboxes;
+	struct msg_in in;
+
+	msg_in_init(&in, m->body, m->len);
+	(void)msg_get_str(&in, owner, sizeof(owner));
+	(void)msg_get_str(&in, name, sizeof(name));
+	if (in.failed)
+		return -EPROTO;
+	while (a != NULL && strcmp(a->id, owner) != 0)
+		a = a->next;
+	if (a == NULL || a->state == ABOX_ENDING)
+		tools_forget(g, owner);
+	else
+		tool_server_kept(a, name, (const char *)m->body + in.at, m->len - in.at);
+	return 0;
+}
+
 static int take_say(struct gate *g, const struct toolmsg *m)
 {
 	char event[64], server[80], text[1024];
@@ -408,6 +442,8 @@ static int take(struct gate *g, const struct toolmsg *m)
 		return take_result(g, m);
 	if (m->type == TOOLMSG_SAY)
 		return take_say(g, m);
+	if (m->type == TOOLMSG_KEPT)
+		return take_kept(g, m);
 	if (m->type == TOOLMSG_HELLO)
 		tell_servers(g);
 	else if (m->type == TOOLMSG_BOX_WANT)
@@ -514,7 +550,7 @@ static void connect_tools(struct gate *g)
 {
 	struct tool_link *l = &g->tools;
 
-	if (l->asking || l->again.place != 0)
+	if (l->asking || l->again.place != 0 || g->adopting)
 		return;
 	l->asking = keeper_ask(&g->keeper, OP_TOOLS, NULL, 0, on_stream, g) == 0;
 	if (!l->asking)

@@ -7,7 +7,7 @@
  */
 #pragma once
 
-#include "gate/loop.h"
+#include "base/loop.h"
 #include "wire/toolmsg.h"
 
 #include <stdbool.h>
@@ -46,6 +46,8 @@ struct tool_ask *tools_register(struct gate *g, const char *owner, const char *s
 				const char *params, size_t n, tool_fn *fn, void *arg);
 /* The owner has gone. */
 void tools_forget(struct gate *g, const char *owner);
+/* Boxes of a gate that has died may call something: hear what was registered with them. */
+void tools_resume(struct gate *g);
 /* Nobody wants to know any more: fn is not called. */
 void tools_cancel(struct tool_ask *a);
 /* Say what was asked for in this turn. */

@@ -135,22 +135,31 @@ static void on_listed(void *arg, enum tool_outcome how, uint64_t code, const cha
 
 /* --- requests ------------------------------------------------------------------------------------------- */
 
+/* Whether a rule before this one allows something of the same server; one that only asks names none. */
+static bool is_named_before(const struct texts *t, const char *rule, size_t n)
+{
+	const char *earlier, *value;
+	size_t at = 0;
+
+	while (texts_next(t, &at, &earlier, &value) && earlier != rule)
+		if (strcmp(value, "allow") == 0 && strcspn(earlier, "/") == n &&
+		    memcmp(earlier, rule, n) == 0)
+			return true;
+	return false;
+}
+
 /* Names of servers, each once. */
 static void put_servers(const struct abox *a, struct json *j)
 {
-	const char *rule, *value, *earlier;
+	const char *rule, *value;
 	size_t at = 0;
 
 	json_open(j, NULL, '{');
 	json_open(j, "servers", '[');
 	while (texts_next(&a->tools, &at, &rule, &value)) {
-		size_t n = strcspn(rule, "/"), before = 0;
-		bool again = strcmp(value, "allow") != 0;
+		size_t n = strcspn(rule, "/");
 
-		while (!again && texts_next(&a->tools, &before, &earlier, &value) &&
-		       earlier != rule)
-			again = strcspn(earlier, "/") == n && memcmp(earlier, rule, n) == 0;
-		if (!again)
+		if (strcmp(value, "allow") == 0 && !is_named_before(&a->tools, rule, n))
 			json_bytes(j, NULL, rule, n);
 	}
 	json_close(j, ']');

@@ -15,6 +15,10 @@
 #include <stdio.h>
 #include <string.h>
 
+enum {
+	KEPT_MAX = 16
+}; /* of a box: the tools process takes no more, but it may be taken over one day */
+
 #define LIST_US (60ull * 1000 * 1000)
 
 struct registering {
@@ -105,21 +109,36 @@ static void list(struct registering *w)
 
 /* --- the box --------------------------------------------------------------------------------------------- */
 
-/* It is to be there again when the tools process is. 0 or -ENOMEM. */
-static int remember(struct abox *a, struct registering *w)
+static struct tool_server *find(const struct abox *a, const char *name)
 {
 	struct tool_server *s = a->servers;
 
-	while (s != NULL && strcmp(s->name, w->server) != 0)
+	while (s != NULL && strcmp(s->name, name) != 0)
 		s = s->next;
-	if (s == NULL) {
-		s = calloc(1, sizeof(*s));
-		if (s == NULL)
-			return -ENOMEM;
-		(void)snprintf(s->name, sizeof(s->name), "%s", w->server);
-		s->next = a->servers;
-		a->servers = s;
-	}
+	return s;
+}
+
+static struct tool_server *add(struct abox *a, const char *name)
+{
+	struct tool_server *s = calloc(1, sizeof(*s));
+
+	if (s == NULL)
+		return NULL;
+	(void)snprintf(s->name, sizeof(s->name), "%s", name);
+	s->next = a->servers;
+	a->servers = s;
+	return s;
+}
+
+/* It is to be there again when the tools process is. 0 or -ENOMEM. */
+static int remember(struct abox *a, struct registering *w)
+{
+	struct tool_server *s = find(a, w->server);
+
+	if (s == NULL)
+		s = add(a, w->server);
+	if (s == NULL)
+		return -ENOMEM;
 	free(s->params);
 	s->params = w->params;
 	s->n = w->n;
@@ -130,9 +149,12 @@ static int remember(struct abox *a, struct registering *w)
 /* The rule, and the socket. 0, or -1: answered. */
 static int allow(struct abox *a, struct registering *w)
 {
+	size_t had = a->tools.n;
+
 	if (!tool_rules_whole(&a->tools, w->server)) {
 		if (texts_add(&a->tools, w->server, strlen(w->server), "allow", 5) < 0 ||
 		    !abox_fits(a)) {
+			a->tools.n = had; /* what was refused is not allowed either */
 			own_refuse(leave(w), OWN_INVALID_FIELD, "server",
 				   "'env', 'metadata' and 'tools' of the box have no room for it");
 			release(w);
@@ -222,6 +244,28 @@ void box_tools_post(struct req *r)
 	} else if (allow(a, w) == 0) {
 		list(w);
 	}
+}
+
+/* Whether it may be called is by the rules of the box, which are in its record. Where there is no memory for it now, it is there until the tools process dies. */
+void tool_server_kept(struct abox *a, const char *name, const char *params, size_t n)
+{
+	struct tool_server *s;
+	unsigned int have = 0;
+	char *copy;
+
+	for (s = a->servers; s != NULL; s = s->next)
+		have++;
+	if (have >= KEPT_MAX || find(a, name) != NULL)
+		return;
+	copy = malloc(n + 1);
+	s = copy != NULL ? add(a, name) : NULL;
+	if (s == NULL) {
+		free(copy);
+		return;
+	}
+	(void)memcpy(copy, params, n);
+	s->params = copy;
+	s->n = n;
 }
 
 void tool_servers_end(struct abox *a)

@@ -2,7 +2,7 @@
 /* Health: whether boxes can be made, seen by making one. */
 #pragma once
 
-#include "gate/loop.h"
+#include "base/loop.h"
 
 #include <stdbool.h>
 

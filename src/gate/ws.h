@@ -7,7 +7,7 @@
  */
 #pragma once
 
-#include "gate/loop.h"
+#include "base/loop.h"
 #include "gate/req.h"
 
 #include <stdbool.h>

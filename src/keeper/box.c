@@ -281,6 +281,7 @@ int box_new(struct keeper *k, const struct box_request *q, uint64_t request, str
 	s.ports = b->listens = (q->flags & BOX_PORTS) != 0;
 	s.tools = b->tools = (q->flags & BOX_TOOLS) != 0;
 	s.ray = (q->flags & BOX_RAY) != 0;
+	s.network = b->network = (q->flags & BOX_NETWORK) != 0;
 	b->kit = q->image != 0 || (q->flags & BOX_KIT) != 0;
 	s.can_shield = k->ids.can_shield && s.ids.in_user != s.ids.in_root;
 	if (s.two_ids && shares_uid(k, q))
@@ -368,6 +369,8 @@ static void setup_done(struct keeper *k, struct box *b)
 		box_control_event(k, b);
 	if (b->tools && b->port_fd[PORT_TOOLS] < 0)
 		box_control_event(k, b);
+	if (b->network && b->net == NULL)
+		box_control_event(k, b);
 	if (b->listens && b->port_fd[PORTS_OUTSIDE] < 0)
 		box_control_event(k, b);
 	if (b->heard && b->refusals_fd < 0)
@@ -438,6 +441,11 @@ void box_control_event(struct keeper *k, struct box *b)
 	if (r > 0 && m.type == CONTROL_TOOLS && m.nfds == 1 && b->state == BOX_SETUP && b->tools &&
 	    b->port_fd[PORT_TOOLS] < 0) {
 		b->port_fd[PORT_TOOLS] = m.fds[0];
+		return;
+	}
+	if (r > 0 && m.type == CONTROL_NET && m.nfds == 1 && b->state == BOX_SETUP && b->network &&
+	    b->net == NULL) {
+		b->net = boxnet_new(m.fds[0]);
 		return;
 	}
 	if (r > 0 && m.type == CONTROL_PORTS && m.nfds == PORTS_INSIDE && b->state == BOX_SETUP &&
@@ -515,6 +523,7 @@ void box_end(struct keeper *k, struct box *b)
 		(void)syscall(SYS_pidfd_send_signal, b->pidfd, SIGKILL, NULL, 0);
 	box_taken(b);
 	ports_close(k, b);
+	boxnet_free(k, b);
 	b->state = BOX_ENDING;
 	b->deadline_us = UINT64_MAX;
 }
@@ -525,6 +534,8 @@ void boxes_reap(struct keeper *k)
 	pid_t pid;
 
 	while ((pid = waitpid(-1, &status, WNOHANG)) > 0) {
+		if (egress_reaped(k, pid, status))
+			continue;
 		server_reaped(k, pid, status);
 		for (unsigned int i = 0; i < k->nboxes; i++) {
 			struct box *b = &k->boxes[i];

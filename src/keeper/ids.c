@@ -313,6 +313,11 @@ void ids_servants(const struct ids *ids, unsigned int slot, uint32_t *ret_gate, 
 	*ret_store = ids->rootless || ids->single ? 0 : ids->base - 1;
 }
 
+uint32_t ids_egress(const struct ids *ids, unsigned int slot)
+{
+	return ids->single ? 0 : ids->base + (slot + 1) * ids->per_slot - 3;
+}
+
 struct box_ids ids_for(const struct ids *ids, unsigned int slot, unsigned int n, bool root_user)
 {
 	struct box_ids b = { .in_root = 0, .in_user = root_user ? 0 : BOX_USER };

@@ -5,6 +5,7 @@
 #include "base/err.h"
 #include "base/layers.h"
 #include "wire/chan.h"
+#include "wire/egressmsg.h"
 #include "wire/endpoint.h"
 #include "wire/ops.h"
 #include "wire/plan.h"
@@ -55,6 +56,7 @@ int ids_map(const struct box_ids *b, pid_t pid);
  * it writes stays. */
 void ids_servants(const struct ids *ids, unsigned int slot, uint32_t *ret_gate, uint32_t *ret_store,
 		  uint32_t *ret_tools);
+uint32_t ids_egress(const struct ids *ids, unsigned int slot);
 
 /* --- instance.c --- */
 
@@ -175,6 +177,7 @@ struct setup {
 	bool heard;                  /* the keeper listens to refused system calls */
 	bool spare;                  /* its limits may still change */
 	bool app, ports, tools, ray; /* BOX_APP, BOX_PORTS, BOX_TOOLS, BOX_RAY */
+	bool network;                /* BOX_NETWORK */
 	uint64_t waived, layers; /* layers: in, what the keeper could give; out, what the box has */
 	int go_fd, report_fd, control_fd, init_fd;
 	int join_fd[CG_KIND_MAX], njoin;
@@ -234,7 +237,13 @@ struct box {
 	uint64_t refused[REFUSAL_CALLS / 64]; /* bit per call: it was told */
 	int port_fd[BOX_PORTS_MAX];           /* -1: none */
 	uint16_t port[BOX_PORTS_MAX];
+	bool network;       /* was asked for with BOX_NETWORK */
+	struct boxnet *net; /* NULL: it has none, and cannot have one */
 };
+
+/* --- boxnet.c: the network of a box --- */
+
+struct boxnet;
 
 /* --- ports.c --- */
 
@@ -289,11 +298,22 @@ struct server {
 	unsigned int tools_failures; /* in a row, soon after they began */
 };
 
+/* --- egress.c --- */
+
+struct egress_child {
+	struct servant servant;
+	int exec_fd; /* -1: there is no such program */
+	int fd;      /* -1: it does not run */
+	uint64_t born_us, again_us;
+	unsigned int failures; /* in a row, soon after it began */
+};
+
 struct keeper {
 	int gate_fd, epoll_fd, children_fd;
 	int blob_fd[BLOB_MAX]; /* 0: not made yet */
 	bool hello, gate_gone;
 	struct server server;
+	struct egress_child egress;
 	struct ids ids;
 	struct instance instance;
 	struct cgroups cgroups;
@@ -388,6 +408,32 @@ int ways_argument(struct ways *w, const char *text, struct err *e);
 /* A stream that is being connected. */
 int way_open(const struct ways *w, unsigned int which, struct err *e);
 
+/* --- boxnet.c --- */
+
+/* Its namespace is the descriptor, which is taken. NULL: no memory. */
+struct boxnet *boxnet_new(int ns_fd);
+void boxnet_free(struct keeper *k, struct box *b);
+/* What it may reach; the request is answered when that is in force. -1: it is answered by who asks. */
+int boxnet_set(struct keeper *k, struct box *b, const struct box_net *q, uint64_t request,
+	       struct err *e);
+void boxnet_event(struct keeper *k, struct box *b);
+void boxnet_done(struct keeper *k, struct box *b, int error);
+int boxnet_tell_again(struct keeper *k, const struct box *b);
+const uint8_t *boxnet_policy(const struct box *b, size_t *ret_n);
+
+/* --- egress.c --- */
+
+/* A box's policy, and its listeners where egress does not know them. boxnet_done() follows. */
+int egress_tell(struct keeper *k, uint64_t box, const int fds[EGRESS_FDS], const uint8_t *policy,
+		size_t n, struct err *e);
+/* All that boxes have. 0 or -1. */
+int egress_boxes(struct keeper *k);
+void egress_forget(struct keeper *k, uint64_t box);
+void egress_event(struct keeper *k);
+/* Whether that was it. */
+bool egress_reaped(struct keeper *k, pid_t pid, int status);
+uint64_t egress_turn(struct keeper *k);
+
 /* --- main.c --- */
 
 enum { /* what an event speaks of */
@@ -396,9 +442,11 @@ enum { /* what an event speaks of */
        WATCH_SUPERVISOR = 2,
        WATCH_STORE = 3,
        WATCH_TOOLS = 4,
+       WATCH_EGRESS = 5,
        WATCH_REPORTS = 16, /* plus number of the box */
        WATCH_CONTROLS = WATCH_REPORTS + BOXES_MAX,
        WATCH_REFUSALS = WATCH_CONTROLS + BOXES_MAX,
+       WATCH_NETS = WATCH_REFUSALS + BOXES_MAX,
 };
 
 void keeper_watch(struct keeper *k, int fd, uint64_t what);
@@ -408,6 +456,12 @@ void keeper_drop_gate(struct keeper *k);
 
 /* --- servants.c --- */
 
+/* A role of glovebox-gate: descriptor 3 is the channel, 4 its peer (-1: none), those that it was given follow. 0 or -errno. */
+int servant_spawn(struct servant *s, const char *role, int channel, int peer, int exec_fd,
+		  uint32_t id);
+void servant_end(const struct servant *s);
+/* It ended by itself: a word to the operator. */
+void server_lost(struct keeper *k, const char *role, int status);
 /* An argument of the keeper that concerns the server. 1: taken, 0: not ours, -1. */
 int server_argument(struct server *s, char *arg, struct err *e);
 int server_start(struct keeper *k, struct err *e);

@@ -28,17 +28,6 @@
 #include <sys/stat.h>
 #include <sys/syscall.h>
 
-/* As far as the caller's hard limit goes. */
-static void raise_limit(int which)
-{
-	struct rlimit l;
-
-	if (getrlimit(which, &l) == 0) {
-		l.rlim_cur = l.rlim_max;
-		(void)setrlimit(which, &l);
-	}
-}
-
 /* What the keeper asks of itself before it takes its first message. */
 static int settle(struct keeper *k, struct err *e)
 {
@@ -49,8 +38,8 @@ static int settle(struct keeper *k, struct err *e)
 		return err_set(e, ERR_SYS, errno, "keep capabilities over a change of uid");
 	(void)prctl(PR_SET_CHILD_SUBREAPER, 1);
 	(void)prctl(PR_SET_DUMPABLE, 0);
-	raise_limit(RLIMIT_NOFILE);
-	raise_limit(RLIMIT_FSIZE);
+	io_raise_limit(RLIMIT_NOFILE);
+	io_raise_limit(RLIMIT_FSIZE);
 	(void)signal(SIGXFSZ, SIG_IGN);
 	(void)sigemptyset(&set);
 	(void)sigaddset(&set, SIGCHLD);
@@ -134,6 +123,13 @@ static void dispatch(struct keeper *k, uint64_t what)
 		server_store_event(k);
 	} else if (what == WATCH_TOOLS) {
 		server_tools_event(k);
+	} else if (what == WATCH_EGRESS) {
+		egress_event(k);
+	} else if (what >= WATCH_NETS) {
+		struct box *b = &k->boxes[what - WATCH_NETS];
+
+		if (b->state != BOX_FREE && b->net != NULL)
+			boxnet_event(k, b);
 	} else if (what >= WATCH_REFUSALS) {
 		struct box *b = &k->boxes[what - WATCH_REFUSALS];
 
@@ -157,13 +153,15 @@ static void loop(struct keeper *k)
 	keeper_watch(k, k->children_fd, WATCH_CHILDREN);
 	for (;;) {
 		struct epoll_event events[32];
-		uint64_t deadline = boxes_turn(k), due = server_turn(k);
+		uint64_t deadline = boxes_turn(k), due = server_turn(k), net = egress_turn(k);
 		int n;
 
 		if (k->gate_gone && k->nboxes == 0 && server_is_over(k))
 			return;
 		if (due < deadline)
 			deadline = due;
+		if (net < deadline)
+			deadline = net;
 		n = epoll_wait(k->epoll_fd, events, (int)ARRAY_LEN(events),
 			       clock_poll_ms(deadline));
 		for (int i = 0; i < n; i++)
@@ -171,7 +169,7 @@ static void loop(struct keeper *k)
 	}
 }
 
-/* Arguments: root=DIR (repeated), cgroup=DIR, ports=NUMBER, way=ADDRESS:PORT and tool-way=ADDRESS:PORT (repeated), and those of servants.c. They come from whoever starts us, not from a gate. */
+/* Arguments: root=DIR (repeated), cgroup=DIR, ports=NUMBER, egress-exec=FD and egress:WORD (repeated), way=ADDRESS:PORT and tool-way=ADDRESS:PORT (repeated), and those of servants.c. They come from whoever starts us, not from a gate. */
 static int take_argument(struct keeper *k, char *arg, const char **ret_cgroup, struct err *e)
 {
 	int r = server_argument(&k->server, arg, e);
@@ -188,6 +186,16 @@ static int take_argument(struct keeper *k, char *arg, const char **ret_cgroup, s
 	}
 	if (strncmp(arg, "spare_cpus=", 11) == 0) {
 		k->spare_cpus = (unsigned int)strtoul(arg + 11, NULL, 10); /* the supervisor's */
+		return 0;
+	}
+	if (strncmp(arg, "egress-exec=", 12) == 0) {
+		k->egress.exec_fd = (int)strtoul(arg + 12, NULL, 10); /* the supervisor's */
+		return fcntl(k->egress.exec_fd, F_SETFD, FD_CLOEXEC) < 0
+			       ? err_set(e, ERR_USAGE, errno, "descriptor %d", k->egress.exec_fd)
+			       : 0;
+	}
+	if (strncmp(arg, "egress:", 7) == 0 && k->egress.servant.nargs < STORE_ARGS_MAX) {
+		k->egress.servant.args[k->egress.servant.nargs++] = arg + 7;
 		return 0;
 	}
 	if (strncmp(arg, "ports=", 6) == 0)
@@ -239,6 +247,7 @@ int keeper_main(int argc, char **argv)
 	struct err e;
 
 	k.gate_fd = KEEPER_GATE_FD; /* or the supervisor */
+	k.egress.fd = k.egress.exec_fd = -1;
 	(void)fcntl(k.gate_fd, F_SETFD, FD_CLOEXEC);
 	if (start(&k, argc, argv, &e) < 0) {
 		if (k.server.on)

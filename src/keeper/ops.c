@@ -409,6 +409,41 @@ static int op_BOX_PORT(struct keeper *k, struct chan_msg *m)
 	return 0;
 }
 
+/* Routes of a namespace that has no interface, and bytes for egress, which reads them as what a stranger sends. A gate that was taken over lets its boxes reach what egress can
+ * reach, as every client could ask it to. */
+static int op_BOX_NET(struct keeper *k, struct chan_msg *m)
+{
+	static struct box_net q;
+	struct msg_in in;
+	struct box *b;
+	struct err e;
+
+	if (box_net_decode(m->body, m->len, &q) < 0)
+		return -1;
+	b = ready_box(k, m, &in);
+	if (b == NULL)
+		return 0;
+	box_taken(b);
+	if (boxnet_set(k, b, &q, m->request, &e) < 0)
+		ops_failed(k, m->request, &e);
+	return 0;
+}
+
+/* Tells a new gate what the old one said. */
+static int op_NET_POLICY(struct keeper *k, struct chan_msg *m)
+{
+	struct msg_in in;
+	const struct box *b = ready_box(k, m, &in);
+	const uint8_t *p;
+	size_t n;
+
+	if (b == NULL)
+		return msg_end(&in);
+	p = boxnet_policy(b, &n);
+	ops_ok(k, m->request, p, n, NULL);
+	return msg_end(&in);
+}
+
 /* Tells a new gate what the old one had. */
 static int op_BOX_LIST(struct keeper *k, struct chan_msg *m)
 {

@@ -19,6 +19,7 @@
 #include <fcntl.h>
 #include <grp.h>
 #include <linux/keyctl.h>
+#include <linux/sockios.h>
 #include <net/if.h>
 #include <netinet/in.h>
 #include <sched.h>
@@ -201,15 +202,24 @@ int step_hostname(struct work *w)
 	return sethostname("glovebox", 8) < 0 ? -errno : 0;
 }
 
+/* By any of its sockets the namespace itself is to be had, also where there is no /proc. */
+static int give_namespace(struct work *w, int socket)
+{
+	own_fd fd = ioctl(socket, SIOCGSKNS);
+
+	return fd < 0 ? -errno : chan_send(w->s->control_fd, CONTROL_NET, 0, NULL, 0, &fd, 1);
+}
+
 int step_loopback(struct work *w)
 {
 	own_fd fd = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0);
 	struct ifreq r = { .ifr_name = "lo", .ifr_flags = IFF_UP };
 
-	(void)w;
 	if (mutant_is("network-namespace"))
 		return 0;
-	return fd < 0 || ioctl(fd, SIOCSIFFLAGS, &r) < 0 ? -errno : 0;
+	if (fd < 0 || ioctl(fd, SIOCSIFFLAGS, &r) < 0)
+		return -errno;
+	return w->s->network ? give_namespace(w, fd) : 0;
 }
 
 /* Before anybody of the box could take the port; what comes to it waits until a gate accepts. */

@@ -32,15 +32,14 @@
 
 enum {
 	CHANNEL_FD = 3, /* of a servant: to the keeper */
-	PEER_FD = 4,    /* of a servant: to the other one */
-	FIRST_PASS_FD = 5,
-	HIGH_FD = 128, /* where descriptors are parked while the low ones are laid out */
+	HIGH_FD = 128,  /* where descriptors are parked while the low ones are laid out */
 	RETRY_US = 100 * 1000,
 	LIVED_US = 1000 * 1000, /* who ended earlier is not followed at once */
 	ASK_PARTS = 2,          /* of hang_us: how often they are asked whether they live */
 	GATE_MISSES = 2,        /* that many answers missing in a row: it hangs */
 	STORE_MISSES = 6,       /* it waits for disks */
 	TOOLS_MISSES = 2,
+	EGRESS_MISSES = 2,
 	ANSWERS_BYTES = 8 * 1024 * 1024, /* that wait for a busy gate: about one of every box */
 };
 
@@ -105,21 +104,22 @@ static _Noreturn void become(const struct servant *s, const char *role, int chan
 	const char *argv[STORE_ARGS_MAX + 5] = { "glovebox-gate", role };
 	char *const envp[] = { NULL };
 	char uid[24], gid[24];
-	unsigned int n = 2, last = FIRST_PASS_FD + s->npass;
+	unsigned int n = 2, fds = 0;
 	int at[PASS_MAX + 3];
 	sigset_t none;
 
-	at[0] = fcntl(channel, F_DUPFD, HIGH_FD);
-	at[1] = fcntl(peer, F_DUPFD, HIGH_FD);
+	at[fds++] = fcntl(channel, F_DUPFD, HIGH_FD);
+	if (peer >= 0)
+		at[fds++] = fcntl(peer, F_DUPFD, HIGH_FD);
 	for (unsigned int i = 0; i < s->npass; i++)
-		at[2 + i] = fcntl(s->pass[i], F_DUPFD, HIGH_FD);
+		at[fds++] = fcntl(s->pass[i], F_DUPFD, HIGH_FD);
 	exec_fd = fcntl(exec_fd, F_DUPFD_CLOEXEC, HIGH_FD);
-	for (unsigned int i = 0; i < s->npass + 2; i++)
+	for (unsigned int i = 0; i < fds; i++)
 		if (at[i] < 0 || dup2(at[i], CHANNEL_FD + (int)i) < 0)
 			_exit(125);
-	for (unsigned int i = 0; i < s->npass + 2; i++)
+	for (unsigned int i = 0; i < fds; i++)
 		(void)close(at[i]);
-	if (syscall(SYS_close_range, last, (unsigned int)exec_fd - 1, 0) < 0 ||
+	if (syscall(SYS_close_range, CHANNEL_FD + fds, (unsigned int)exec_fd - 1, 0) < 0 ||
 	    syscall(SYS_close_range, (unsigned int)exec_fd + 1, ~0u, 0) < 0)
 		_exit(125);
 	(void)snprintf(uid, sizeof(uid), "uid=%u", id);
@@ -137,16 +137,18 @@ static _Noreturn void become(const struct servant *s, const char *role, int chan
 	_exit(125);
 }
 
-static int spawn_servant(const struct keeper *k, struct servant *s, const char *role, int channel,
-			 int peer, uint32_t id)
+int servant_spawn(struct servant *s, const char *role, int channel, int peer, int exec_fd,
+		  uint32_t id)
 {
 	pid_t pid = fork();
 
 	if (pid == 0)
-		become(s, role, channel, peer, k->server.exec_fd, id);
+		become(s, role, channel, peer, exec_fd, id);
 	if (pid < 0)
 		return -errno;
 	s->pid = pid;
+	s->asked = false;
+	s->missed = 0;
 	return 0;
 }
 
@@ -197,16 +199,14 @@ static int start_pair(struct keeper *k)
 	store_end = pair[1];
 	ids_servants(&k->ids, k->instance.slot, &gate_id, &store_id, &tools_id);
 	own_directories(&s->store, store_id);
-	r = spawn_servant(k, &s->store, "store", store_end, peer1, store_id);
+	r = servant_spawn(&s->store, "store", store_end, peer1, s->exec_fd, store_id);
 	if (r == 0)
-		r = spawn_servant(k, &s->gate, "gate", gate_end, peer0, gate_id);
+		r = servant_spawn(&s->gate, "gate", gate_end, peer0, s->exec_fd, gate_id);
 	if (r < 0)
 		return r;
 	k->gate_gone = false;
 	k->hello = false;
 	s->serving = false;
-	s->gate.asked = s->store.asked = false;
-	s->gate.missed = s->store.missed = 0;
 	s->ask_us = clock_us() + s->hang_us / ASK_PARTS;
 	(void)io_set_nonblock(k->gate_fd, 1);
 	(void)io_set_nonblock(s->store_fd, 1);
@@ -215,7 +215,7 @@ static int start_pair(struct keeper *k)
 	return 0;
 }
 
-static void end_servant(const struct servant *s)
+void servant_end(const struct servant *s)
 {
 	if (s->pid > 0)
 		(void)kill(s->pid, SIGKILL);
@@ -243,7 +243,7 @@ static void tell(struct keeper *k, uint16_t type, const void *body, size_t len)
 		(void)chan_send(k->server.sup_fd, type, 0, body, len, NULL, 0);
 }
 
-static void tell_lost(struct keeper *k, const char *role, int status)
+void server_lost(struct keeper *k, const char *role, int status)
 {
 	uint8_t body[64];
 	struct msg_out m;
@@ -268,7 +268,7 @@ static void check_servant(struct keeper *k, struct servant *s, const char *role,
 	if (!s->asked || s->pid <= 0) {
 		s->missed = 0;
 	} else if (++s->missed == misses) {
-		end_servant(s);
+		servant_end(s);
 		msg_out_init(&m, body, sizeof(body));
 		msg_put_str(&m, role);
 		tell(k, SUPERVISE_HUNG, body, m.len);
@@ -298,6 +298,10 @@ static uint64_t look_after(struct keeper *k)
 	check_servant(k, &s->tools, "tools process", TOOLS_MISSES);
 	if (!s->tools.asked && s->tools_fd >= 0)
 		s->tools.asked = chan_send(s->tools_fd, EVENT_PING, 0, NULL, 0, NULL, 0) == 0;
+	check_servant(k, &k->egress.servant, "egress", EGRESS_MISSES);
+	if (!k->egress.servant.asked && k->egress.fd >= 0)
+		k->egress.servant.asked =
+			chan_send(k->egress.fd, EVENT_PING, 0, NULL, 0, NULL, 0) == 0;
 	return s->ask_us;
 }
 
@@ -338,13 +342,11 @@ static int start_tools(struct keeper *k, int stream)
 	s->tools_fd = pair[0];
 	end = pair[1];
 	ids_servants(&k->ids, k->instance.slot, &gate_id, &store_id, &tools_id);
-	r = spawn_servant(k, &s->tools, "tools", end, stream, tools_id);
+	r = servant_spawn(&s->tools, "tools", end, stream, s->exec_fd, tools_id);
 	if (r < 0) {
 		fd_close(&s->tools_fd);
 		return r;
 	}
-	s->tools.asked = false;
-	s->tools.missed = 0;
 	s->tools_born_us = clock_us();
 	(void)io_set_nonblock(s->tools_fd, 1);
 	keeper_watch(k, s->tools_fd, WATCH_TOOLS);
@@ -411,7 +413,7 @@ void server_tools_event(struct keeper *k)
 		if (r > 0)
 			chan_msg_close(&m);
 		close_tools(k);
-		end_servant(&k->server.tools);
+		servant_end(&k->server.tools);
 	}
 }
 
@@ -423,7 +425,7 @@ static void tools_reaped(struct keeper *k, int status)
 	close_tools(k);
 	s->tools_failures = clock_us() - s->tools_born_us < LIVED_US ? s->tools_failures + 1 : 0;
 	if (!s->ending)
-		tell_lost(k, "tools process", status);
+		server_lost(k, "tools process", status);
 }
 
 uint64_t server_turn(struct keeper *k)
@@ -431,7 +433,7 @@ uint64_t server_turn(struct keeper *k)
 	struct server *s = &k->server;
 
 	if (k->gate_gone) /* also one that broke the protocol and has not noticed */
-		end_servant(&s->gate);
+		servant_end(&s->gate);
 	if (!s->on)
 		return UINT64_MAX;
 	if (s->gate.pid > 0 || s->store.pid > 0)
@@ -442,8 +444,8 @@ uint64_t server_turn(struct keeper *k)
 		return s->start_us;
 	if (start_pair(k) < 0) { /* no memory, no processes: again in a moment */
 		fd_close(&k->gate_fd);
-		end_servant(&s->store);
-		end_servant(&s->gate);
+		servant_end(&s->store);
+		servant_end(&s->gate);
 		s->start_us = clock_us() + RETRY_US;
 		return s->start_us;
 	}
@@ -455,9 +457,10 @@ uint64_t server_turn(struct keeper *k)
 static void end_everything(struct keeper *k)
 {
 	k->server.ending = true;
-	end_servant(&k->server.gate);
-	end_servant(&k->server.store);
-	end_servant(&k->server.tools);
+	servant_end(&k->server.gate);
+	servant_end(&k->server.store);
+	servant_end(&k->server.tools);
+	servant_end(&k->egress.servant);
 	keeper_drop_gate(k);
 	for (unsigned int i = 0; i < k->nboxes; i++)
 		if (k->boxes[i].state != BOX_FREE) {
@@ -496,14 +499,14 @@ void server_reaped(struct keeper *k, pid_t pid, int status)
 	else
 		s->store.pid = 0;
 	keeper_drop_gate(k);
-	end_servant(&s->gate);
-	end_servant(&s->store);
+	servant_end(&s->gate);
+	servant_end(&s->store);
 	if (s->ending)
-		end_servant(&s->tools);
+		servant_end(&s->tools);
 	if (!first || s->ending)
 		return;
 	/* The first of the pair is the one that has a reason. */
-	tell_lost(k, gate ? "gate" : "store", status);
+	server_lost(k, gate ? "gate" : "store", status);
 	s->restarts++;
 	s->start_us = now + (s->serving && now - s->start_us > LIVED_US ? 0 : RETRY_US);
 	if (s->serving)

@@ -64,10 +64,8 @@ static const char *const reserved[] = {
 	"float",
 	"int",
 	"str",
-	/* members of an Enum */
+	/* of every class */
 	"mro",
-	"name",
-	"value",
 };
 
 static bool is_among(const char *const *list, size_t n, const char *name)

@@ -64,11 +64,27 @@ static void fail(const struct call *c, const char *why)
 		c->server->hung = true;
 }
 
+/* It was refused with its session, so that nothing was done: once more, in the next session. */
+static bool ask_again(struct call *c)
+{
+	struct server *s = c->server;
+
+	if (c->again || s->link == NULL || !s->link->undone || s->link->client.broken[0] != '\0')
+		return false;
+	c->again = true;
+	c->asked = false;
+	s->forgotten = true; /* and the loop opens another */
+	mcpc_request_done(&c->request);
+	return true;
+}
+
 static void on_done(struct mcpc_request *r)
 {
 	struct call *c = r->arg;
 	struct tools *t = c->server->t;
 
+	if ((r->outcome == MCPC_REFUSED || r->outcome == MCPC_FAILED) && ask_again(c))
+		return;
 	if (r->outcome == MCPC_DONE && c->is_list)
 		answer_list(c);
 	else if (r->outcome == MCPC_DONE)
@@ -143,7 +159,7 @@ void calls_ask(struct server *s)
 {
 	struct call *c = s->calls;
 
-	while (c != NULL && s->link != NULL && s->link->client.broken[0] == '\0') {
+	while (c != NULL && s->link != NULL && !s->forgotten && s->link->client.broken[0] == '\0') {
 		if (c->asked) {
 			c = c->next;
 			continue;
@@ -151,6 +167,15 @@ void calls_ask(struct server *s)
 		ask(c);
 		c = s->calls;
 	}
+}
+
+bool calls_asked(const struct server *s)
+{
+	const struct call *c = s->calls;
+
+	while (c != NULL && !c->asked)
+		c = c->next;
+	return c != NULL;
 }
 
 /* --- the end ---------------------------------------------------------------------------------------- */

@@ -80,6 +80,24 @@ void gate_end_box(struct tools *t, uint64_t box)
 	(void)toolmsg_put(&t->gate, TOOLMSG_BOX_END, box, NULL, 0, NULL, 0, -1);
 }
 
+/* What clients have registered, for a gate that does not know of it. One that cannot be told of would never be forgotten. */
+static void tell_kept(struct tools *t)
+{
+	for (struct server *s = t->servers; s != NULL; s = s->next) {
+		uint8_t head[OWNER_MAX + SPEC_NAME + 8];
+		struct msg_out m;
+
+		if (s->params == NULL || s->gone)
+			continue;
+		msg_out_init(&m, head, sizeof(head));
+		msg_put_str(&m, s->owner);
+		msg_put_str(&m, s->name);
+		if (toolmsg_put(&t->gate, TOOLMSG_KEPT, 0, head, m.len, s->params, s->nparams, -1) <
+		    0)
+			s->gone = true;
+	}
+}
+
 /* --- what it says ------------------------------------------------------------------------------------- */
 
 static void unknown(struct tools *t, uint64_t id, const char *server)
@@ -116,12 +134,23 @@ static int take_call(struct tools *t, const struct toolmsg *g)
 	return 0;
 }
 
+/* What a client wrote, for the next gate. 0 or -ENOMEM. */
+static int keep_params(struct server *s, const uint8_t *p, size_t n)
+{
+	s->params = malloc(n + 1);
+	if (s->params == NULL)
+		return -ENOMEM;
+	(void)memcpy(s->params, p, n);
+	s->nparams = n;
+	return 0;
+}
+
 /* A server of a client's: its variables are those that the operator lent. */
 static int take_server(struct tools *t, const struct toolmsg *g)
 {
 	char owner[OWNER_MAX], name[SPEC_NAME];
 	own_free char *text = NULL;
-	struct server *old;
+	struct server *old, *s;
 	struct msg_in in;
 	struct jsonr d;
 	struct err e;
@@ -138,7 +167,7 @@ static int take_server(struct tools *t, const struct toolmsg *g)
 		gate_result(t, g->id, TOOL_FAILED, 0, "out of memory", 13);
 		return 0;
 	}
-	(void)memcpy(text, g->body + in.at, n);
+	(void)memcpy(text, g->body + in.at, n); /* which is read in place */
 	old = server_find(t, owner, name);
 	if (old != NULL && old->owner[0] == '\0')
 		old = NULL;
@@ -146,8 +175,12 @@ static int take_server(struct tools *t, const struct toolmsg *g)
 		gate_result(t, g->id, TOOL_FAILED, 0, "it is no JSON", 13);
 		return 0;
 	}
-	if (server_new(t, owner, name, &d, jsonr_root(&d), settings_lent, &e) == NULL) {
+	s = server_new(t, owner, name, &d, jsonr_root(&d), settings_lent, &e);
+	if (s == NULL) {
 		gate_result(t, g->id, TOOL_FAILED, 0, e.text, strlen(e.text));
+	} else if (keep_params(s, g->body + in.at, n) < 0) {
+		s->gone = true;
+		gate_result(t, g->id, TOOL_FAILED, 0, "out of memory", 13);
 	} else {
 		if (old != NULL)
 			old->gone = true; /* it was registered anew */
@@ -192,6 +225,7 @@ static int take(struct tools *t, struct toolmsg *g)
 		return 0;
 	case TOOLMSG_NONE:
 	case TOOLMSG_HELLO:
+	case TOOLMSG_KEPT:
 	case TOOLMSG_RESULT:
 	case TOOLMSG_BOX_WANT:
 	case TOOLMSG_BOX_END:
@@ -214,6 +248,7 @@ void gate_open(struct tools *t, int fd)
 		gone(t);
 	toolmsg_open(&t->gate, fd);
 	(void)toolmsg_put(&t->gate, TOOLMSG_HELLO, 0, NULL, 0, NULL, 0, -1);
+	tell_kept(t);
 }
 
 void gate_event(struct tools *t, short events)

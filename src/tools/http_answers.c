@@ -136,6 +136,15 @@ static void take_session(struct post *p)
 	h->session[s.n] = '\0';
 }
 
+/* Refused because of its session, which has expired or went with the server's last start. The protocol has 404 for it, many servers say 400; both have done nothing. */
+static bool is_forgotten(const struct post *p)
+{
+	int status = p->x.answer.status;
+
+	return p->kind == POST_MESSAGE && p->h->session[0] != '\0' && !p->opens &&
+	       (status == 404 || status == 400);
+}
+
 /* What can be said without the rest of the answer. */
 static void judge_head(struct post *p, uint64_t now_us)
 {
@@ -160,7 +169,7 @@ static void judge_head(struct post *p, uint64_t now_us)
 	else if (status == 401 || status == 403)
 		mcpc_fail(c, p->id, true, now_us, "the server refuses: status %d, who asks is %s",
 			  status, status == 401 ? "not known" : "not allowed to");
-	else if (status == 404 && h->session[0] != '\0' && !p->opens)
+	else if (status == 404 && is_forgotten(p))
 		mcpc_fail(c, p->id, true, now_us,
 			  "the session is over, says the server (status 404)");
 }
@@ -247,12 +256,14 @@ void http_post_step(struct post *p, uint64_t now_us)
 {
 	int r = fetch_step(&p->x, on_event, p);
 
+	p->h->link.undone = fetch_has_head(&p->x) && is_forgotten(p);
 	if (p->kind == POST_LEAVE && fetch_has_head(&p->x))
 		p->over = true;
 	else if (!p->has_head && fetch_has_head(&p->x) && r != -EPROTO)
 		judge_head(p, now_us);
 	if (r != 0 && !p->over)
 		over(p, r, now_us);
+	p->h->link.undone = false;
 }
 
 void http_post_failed(struct post *p, uint64_t now_us)

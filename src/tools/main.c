@@ -3,7 +3,7 @@
  * The tools role: `glovebox-gate tools`, started by the keeper when a gate first has use for it.
  *
  * Start: read what the operator has configured, give up everything, then one loop over the keeper's channel, the gate's stream and the links to
- * servers. The keeper gone: exit. The gate gone: forget what it asked and wait for the next one.
+ * servers. The keeper gone: exit. The gate gone: forget what it asked, but for servers that clients have registered, and wait for the next one.
  */
 #include "tools/role.h"
 #include "tools/tools.h"
@@ -81,16 +81,6 @@ static int take_id(const char *arg, const char *key, uint32_t *ret)
 	return 0;
 }
 
-static void raise_files(void)
-{
-	struct rlimit l;
-
-	if (getrlimit(RLIMIT_NOFILE, &l) == 0) {
-		l.rlim_cur = l.rlim_max;
-		(void)setrlimit(RLIMIT_NOFILE, &l);
-	}
-}
-
 int tools_main(int argc, char **argv, int (*confine)(uint32_t uid, uint32_t gid, struct err *e))
 {
 	static struct tools t = { .keeper_fd = TOOLS_KEEPER_FD };
@@ -101,7 +91,7 @@ int tools_main(int argc, char **argv, int (*confine)(uint32_t uid, uint32_t gid,
 		if (take_id(argv[i], "uid=", &uid) < 0 && take_id(argv[i], "gid=", &gid) < 0)
 			return 2;
 	(void)signal(SIGPIPE, SIG_IGN);
-	raise_files();
+	io_raise_limit(RLIMIT_NOFILE);
 	t.gate.fd = -1;
 	(void)io_set_nonblock(TOOLS_GATE_FD, 1);
 	gate_open(&t, TOOLS_GATE_FD);

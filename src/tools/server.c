@@ -80,6 +80,7 @@ static void drop_link(struct server *s)
 
 	s->link = NULL;
 	s->box = 0;
+	s->forgotten = false;
 	if (l != NULL) {
 		mcpc_done(&l->client);
 		l->transport->end(l);
@@ -130,14 +131,17 @@ static void release(struct server *s)
 	*at = s->next;
 	s->t->nservers--;
 	spec_done(&s->spec);
+	free(s->params);
 	free(s);
 }
 
 void servers_forget(struct tools *t, const char *owner)
 {
 	for (struct server *s = t->servers; s != NULL; s = s->next)
-		if (owner[0] != '\0' && strcmp(s->owner, owner) == 0)
+		if (owner[0] != '\0' && strcmp(s->owner, owner) == 0 && !s->gone) {
 			s->gone = true;
+			gate_say(t, "tool_server_gone", s->name, "its box has ended");
+		}
 }
 
 void servers_stop(struct tools *t)
@@ -146,7 +150,6 @@ void servers_stop(struct tools *t)
 		s->box = 0; /* gone with the gate */
 		off(s);
 		calls_fail(s, TOOL_FAILED, "the gate has gone");
-		s->gone = s->owner[0] != '\0';
 	}
 }
 
@@ -287,6 +290,8 @@ static uint64_t look(struct server *s, uint64_t now_us)
 	if (s->hung && s->state == SERVER_ON)
 		failed(s, "the server does not answer any more");
 	s->hung = false;
+	if (s->forgotten && s->state == SERVER_ON && !calls_asked(s))
+		off(s); /* what waits starts it, with another session */
 	if (s->gone) {
 		off(s);
 		calls_fail(s, TOOL_FAILED, "the server has gone");

@@ -36,6 +36,7 @@ struct call {
 	struct server *server;
 	uint64_t id; /* the gate's */
 	bool is_list, asked;
+	bool again; /* asked once more, in another session */
 	uint64_t asked_us;
 	uint64_t deadline_us;
 	char tool[TOOL_NAME];
@@ -59,11 +60,14 @@ struct server {
 	char owner[OWNER_MAX]; /* a box; "": the operator */
 	char name[SPEC_NAME];
 	struct spec spec;
+	char *params; /* what a client wrote, for the next gate; NULL: the operator's */
+	size_t nparams;
 	enum server_state state;
-	bool gone;    /* its owner is: it goes when its calls have */
-	bool hung;    /* a call was not answered in time, and it has said nothing since */
-	bool legacy;  /* it ends when it is asked for the modern era */
-	uint64_t box; /* of BOX_WANT; 0: none */
+	bool gone;      /* its owner is: it goes when its calls have */
+	bool hung;      /* a call was not answered in time, and it has said nothing since */
+	bool forgotten; /* it does not know our session any more */
+	bool legacy;    /* it ends when it is asked for the modern era */
+	uint64_t box;   /* of BOX_WANT; 0: none */
 	struct toolway *link;
 	struct mcpc_request opening;
 	uint64_t opened_us, used_us, again_us, until_us;
@@ -126,7 +130,7 @@ void server_wanted(struct server *s);
 /* Its box is there, or is not. */
 void server_box(struct tools *t, uint64_t box, int fd);
 void server_no_box(struct tools *t, uint64_t box, const char *why);
-/* All links end: there is no gate any more, and no boxes. */
+/* All links end: there is no gate any more, and no boxes. What clients have registered stays: their boxes may live on. */
 void servers_stop(struct tools *t);
 /* What to wait for; what has come. */
 unsigned int servers_wait(struct tools *t, struct pollfd *p, unsigned int max,
@@ -141,6 +145,8 @@ void tool_call_new(struct tools *t, uint64_t id, struct server *s, const char *t
 void tool_call_cancel(struct tools *t, uint64_t id);
 /* The server is there: ask what waits. */
 void calls_ask(struct server *s);
+/* Whether an answer is waited for. */
+bool calls_asked(const struct server *s);
 /* It is not, and will not be. */
 void calls_fail(struct server *s, enum tool_outcome how, const char *why);
 /* Those whose time is over; when to look again. */

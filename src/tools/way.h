@@ -50,6 +50,7 @@ struct toolway {
 	const struct mcp_transport *transport;
 	void *arg;         /* the caller's */
 	uint64_t heard_us; /* when a program said something last */
+	bool undone; /* of the request that ends just now: refused with its session, which the server has forgotten */
 };
 
 struct dialer;

@@ -5,10 +5,10 @@
  * A shared object that a zygote loads (by ctypes, so that it fits every Python). It uses the C library of the process where that
  * must be told something, and otherwise makes system calls itself.
  *
- *   gb_prepare()   before the imports: the heap is to do without a program break
- *   gb_freeze(fd)  write the image; 0 in the process that froze, the address of argc, argv, envp in one that thawed,
- *                  -errno when this process cannot be frozen
- *   gb_why()       what stood in the way
+ *   gb_prepare()            before the imports: the heap is to do without a program break
+ *   gb_freeze(fd, taken, n) write the image, and which pages whoever thaws it is going to use; 0 in the process that froze, the
+ *                           address of argc, argv, envp in one that thawed, -errno when this process cannot be frozen
+ *   gb_why()                what stood in the way
  *
  * Should: refuse what cannot be carried.
  * Must not: allocate; leave a mapping behind.
@@ -30,6 +30,8 @@ enum {
 	MMAP_THRESHOLD_DEFAULT = 128 << 10,
 	MMAP_THRESHOLD_MOST = 32 << 20,
 	ONE_CHUNK = 8 << 20,
+	LARGE_PAGE = 2 << 20,
+	ADVICE_COLLAPSE = 25, /* MADV_COLLAPSE, Linux 6.1 */
 };
 
 #define PRESENT (UINT64_C(3) << 62) /* of a word of pagemap: in memory, or swapped */
@@ -302,7 +304,7 @@ static int take_thread(void)
 
 VISIBLE const char *gb_why(void);
 VISIBLE int gb_prepare(void);
-VISIBLE long gb_freeze(int fd);
+VISIBLE long gb_freeze(int fd, const struct image_taken *taken, size_t n);
 
 const char *gb_why(void)
 {
@@ -332,7 +334,34 @@ int gb_prepare(void)
 	return p != NULL ? 0 : fail(ENOMEM, "no memory");
 }
 
-static int freeze(int fd)
+/*
+ * The image in large pages, where the kernel does that: whoever thaws maps and unmaps small ones, but of one large page many at a
+ * time. It is about time only, so nothing of it need succeed.
+ */
+static void make_large(int fd, uint64_t bytes)
+{
+	uint64_t room = bytes + LARGE_PAGE;
+	long at = CALL6(SYS_mmap, 0, room, 0, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	uint64_t aligned = ((uint64_t)at + LARGE_PAGE - 1) / LARGE_PAGE * LARGE_PAGE;
+
+	if (at < 0)
+		return;
+	if (CALL6(SYS_mmap, aligned, bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED, fd,
+		  0) == (long)aligned)
+		(void)CALL3(SYS_madvise, aligned, bytes / LARGE_PAGE * LARGE_PAGE, ADVICE_COLLAPSE);
+	(void)CALL2(SYS_munmap, at, room);
+}
+
+/* A list that is too long is cut: it is about time, not about what happens. */
+static void add_taken(const struct image_taken *taken, size_t n)
+{
+	struct image *im = &scratch->image;
+
+	for (size_t i = 0; i < n && i < IMAGE_TAKEN; i++)
+		im->taken[im->ntaken++] = taken[i];
+}
+
+static int freeze(int fd, const struct image_taken *taken, size_t n)
 {
 	uint64_t head = (sizeof(struct image) + IMAGE_PAGE - 1) / IMAGE_PAGE * IMAGE_PAGE;
 	long pagemap = CALL3(SYS_open, "/proc/self/pagemap", O_RDONLY | O_CLOEXEC, 0);
@@ -344,6 +373,7 @@ static int freeze(int fd)
 	scratch->pagemap_fd = (int)pagemap;
 	scratch->offset = head;
 	scratch->image.magic = IMAGE_MAGIC;
+	add_taken(taken, n);
 	r = take_thread();
 	if (r == 0)
 		r = add_maps();
@@ -354,10 +384,12 @@ static int freeze(int fd)
 	if (r == 0 && CALL4(SYS_pwrite64, fd, &scratch->image, sizeof(struct image), 0) !=
 			      (long)sizeof(struct image))
 		r = fail(EIO, "the image cannot be written");
+	if (r == 0)
+		make_large(fd, scratch->offset);
 	return r;
 }
 
-long gb_freeze(int fd)
+long gb_freeze(int fd, const struct image_taken *taken, size_t n)
 {
 	uint64_t thawed = save(regs);
 	long r;
@@ -371,7 +403,7 @@ long gb_freeze(int fd)
 		  MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED_NOREPLACE, -1, 0);
 	if (r != (long)THAW_HOLE)
 		return fail(EBUSY, "no room to work in");
-	r = freeze(fd);
+	r = freeze(fd, taken, n);
 	(void)CALL2(SYS_munmap, THAW_HOLE, sizeof(struct scratch));
 	return r;
 }

@@ -14,6 +14,7 @@ enum {
 	IMAGE_SPECIALS = 8,
 	IMAGE_SIGNALS = 64,
 	IMAGE_ENTRIES = 8192,
+	IMAGE_TAKEN = 8192,
 	IMAGE_PAGE = 4096,
 	IMAGE_STACK = 8 << 20, /* room for the stack of a thawed process */
 };
@@ -43,6 +44,12 @@ struct image_range {
 	uint64_t start, end;
 };
 
+/* Pages that whoever thaws is going to use: one call of madvise(2) for all of them costs less than a fault for each. */
+struct image_taken {
+	uint64_t start, len;
+	uint64_t advice;
+};
+
 struct image_signal { /* as rt_sigaction(2) has it */
 	uint64_t handler, flags, restorer, mask;
 };
@@ -64,12 +71,13 @@ struct image {
 	uint64_t rseq;
 	uint32_t rseq_len;
 	uint32_t mxcsr, fpu;
-	uint32_t nspecials, nentries, unused;
+	uint32_t nspecials, nentries, ntaken;
 	uint64_t mask; /* blocked signals */
 	struct image_altstack altstack;
 	struct image_signal signals[IMAGE_SIGNALS];
 	struct image_range specials[IMAGE_SPECIALS]; /* vDSO and its data */
 	struct image_entry entries[IMAGE_ENTRIES];
+	struct image_taken taken[IMAGE_TAKEN];
 };
 
 /* How thaw ends when it cannot go on. Statuses that no shell uses. */

@@ -50,9 +50,11 @@ static void read_image(void)
 
 	read_at((uint64_t)&image, head, 0);
 	if (image.magic != IMAGE_MAGIC || image.nentries > IMAGE_ENTRIES ||
-	    image.nspecials > IMAGE_SPECIALS)
+	    image.nspecials > IMAGE_SPECIALS || image.ntaken > IMAGE_TAKEN)
 		end(THAW_MAGIC);
 	read_at((uint64_t)image.entries, image.nentries * sizeof(image.entries[0]), head);
+	read_at((uint64_t)image.taken, image.ntaken * sizeof(image.taken[0]),
+		offsetof(struct image, taken));
 }
 
 static size_t read_maps(void)
@@ -141,6 +143,14 @@ static void map(const struct image_entry *e)
 	read_at(e->from, e->end - e->from, e->offset);
 }
 
+/* Without it, on an older kernel or where memory is short, each page is taken when it is first used. */
+static void take_pages(void)
+{
+	for (uint32_t i = 0; i < image.ntaken; i++)
+		(void)CALL3(SYS_madvise, image.taken[i].start, image.taken[i].len,
+			    image.taken[i].advice);
+}
+
 static void take_thread(void)
 {
 	if (CALL2(SYS_arch_prctl, ARCH_SET_FS, image.thread) < 0)
@@ -167,6 +177,7 @@ __attribute__((used)) _Noreturn void thaw_run(uint64_t arguments)
 	for (uint32_t i = 0; i < image.nentries; i++)
 		map(&image.entries[i]);
 	put_back();
+	take_pages();
 	take_thread();
 	(void)CALL1(SYS_close, IMAGE_FD);
 	/* From here on as any program. */

@@ -13,7 +13,7 @@
 
 enum {
 	CHAN_MAX = 16384, /* bytes of a message, header included */
-	CHAN_FDS = 4,     /* descriptors of a message */
+	CHAN_FDS = 8,     /* descriptors of a message */
 	CHAN_HEADER = 16, /* u16 type, u16 zero, u32 zero, u64 request id */
 };
 

@@ -30,5 +30,6 @@ enum control_type {
 	CONTROL_LISTENER,  /* plan -> keeper, one descriptor: who listens to refused system calls */
 	CONTROL_STORES, /* plan -> keeper, of a box made ahead: by these its file systems can be resized */
 	CONTROL_TOOLS, /* plan -> keeper, of a box with BOX_TOOLS, one descriptor: the socket for calls of tools */
+	CONTROL_NET, /* plan -> keeper, of a box with BOX_NETWORK, one descriptor: its network namespace */
 	CONTROL_PORTS, /* plan -> keeper, of a box with BOX_PORTS: the listeners in its own network */
 };

@@ -185,6 +185,71 @@ int box_figures_decode(const void *buf, size_t len, struct box_figures *f)
 	return msg_end(&m);
 }
 
+ptrdiff_t box_net_encode(const struct box_net *n, void *buf, size_t cap)
+{
+	struct msg_out m;
+
+	msg_out_init(&m, buf, cap);
+	msg_put_u64(&m, n->box);
+	msg_put_u16(&m, (uint16_t)n->nroutes);
+	for (unsigned int i = 0; i < n->nroutes; i++) {
+		const struct net_route *r = &n->routes[i];
+
+		msg_put_u8(&m, (uint8_t)((r->address.v6 ? 1 : 0) | (r->refused ? 2 : 0)));
+		msg_put_u8(&m, r->bits);
+		msg_put_bytes(&m, r->address.a, r->address.v6 ? 16 : 4);
+	}
+	msg_put_bytes(&m, n->policy, n->policy_len);
+	return out_len(&m);
+}
+
+static int get_route(struct msg_in *m, struct net_route *r)
+{
+	uint8_t flags = msg_get_u8(m);
+	const uint8_t *a;
+	size_t n;
+
+	*r = (struct net_route){ .refused = (flags & 2) != 0, .bits = msg_get_u8(m) };
+	r->address.v6 = (flags & 1) != 0;
+	a = msg_get_bytes(m, 16, &n);
+	if (a == NULL || flags > 3 || n != (r->address.v6 ? 16u : 4u) || r->bits > n * 8)
+		return -EPROTO;
+	(void)memcpy(r->address.a, a, n);
+	return 0;
+}
+
+int box_net_decode(const void *buf, size_t len, struct box_net *ret)
+{
+	struct msg_in m;
+
+	msg_in_init(&m, buf, len);
+	ret->box = msg_get_u64(&m);
+	ret->nroutes = msg_get_u16(&m);
+	if (m.failed || ret->nroutes > NET_ROUTES_MAX)
+		return -EPROTO;
+	for (unsigned int i = 0; i < ret->nroutes; i++)
+		if (get_route(&m, &ret->routes[i]) < 0)
+			return -EPROTO;
+	ret->policy = msg_get_bytes(&m, NET_POLICY_BYTES, &ret->policy_len);
+	return msg_end(&m);
+}
+
+ptrdiff_t box_net_of_policy(uint64_t box, const struct net_policy *p, void *buf, size_t cap)
+{
+	static struct box_net n;
+	static uint8_t bytes[NET_POLICY_BYTES];
+	ptrdiff_t len = net_policy_encode(p, bytes, sizeof(bytes));
+	int routes = net_policy_routes(p, n.routes);
+
+	if (len < 0 || routes < 0)
+		return -E2BIG;
+	n.box = box;
+	n.nroutes = (unsigned int)routes;
+	n.policy = bytes;
+	n.policy_len = (size_t)len;
+	return box_net_encode(&n, buf, cap);
+}
+
 ptrdiff_t failed_encode(const struct err *e, void *buf, size_t cap)
 {
 	struct msg_out m;

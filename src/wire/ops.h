@@ -10,6 +10,7 @@
 
 #include "base/err.h"
 #include "base/limits.h"
+#include "wire/netrule.h"
 #include "wire/plan.h"
 
 #include <limits.h>
@@ -37,7 +38,8 @@ enum reply_type {
 	EVENT_REFUSED, /* there is something to ask REFUSALS for */
 	EVENT_PING,    /* to be answered by ALIVE; the store sends it back */
 	EVENT_RENEW,   /* the environment has changed */
-	EVENT_PEER,    /* to the tools process, one descriptor: the stream of another gate */
+	EVENT_NET,  /* an egress_record: what became of a connection, or of a question for a name */
+	EVENT_PEER, /* to the tools process, one descriptor: the stream of another gate */
 };
 
 /* Between the keeper of a server and its supervisor. */
@@ -80,7 +82,8 @@ enum box_flags {
 	BOX_PORTS = 1u << 6,     /* it has listeners in its own network: enum box_port */
 	BOX_TOOLS = 1u << 7,     /* it has a socket for calls of tools: PORT_TOOLS */
 	BOX_RAY = 1u << 8,       /* with BOX_TOOLS: it is at /tmp/mcp.sock, too */
-	BOX_FLAGS_ALL = (1u << 9) - 1,
+	BOX_NETWORK = 1u << 9,   /* it may be given a network: OP_BOX_NET */
+	BOX_FLAGS_ALL = (1u << 10) - 1,
 };
 
 /* Listeners of a box: on this machine's loopback, opened by OP_BOX_PORT, and on the box's own, there from its birth. The socket for tools is
@@ -172,6 +175,20 @@ int box_info_decode(const void *buf, size_t len, struct box_info *b);
 
 ptrdiff_t box_figures_encode(const struct box_figures *f, void *buf, size_t cap);
 int box_figures_decode(const void *buf, size_t len, struct box_figures *f);
+
+/* Of BOX_NET: routes for the keeper, which are numbers, and the policy for egress, which the keeper does not read. */
+struct box_net {
+	uint64_t box;
+	struct net_route routes[NET_ROUTES_MAX];
+	unsigned int nroutes;
+	const uint8_t *policy; /* decoded: part of what was */
+	size_t policy_len;     /* 0: none, and egress has nothing to do with it any more */
+};
+
+ptrdiff_t box_net_encode(const struct box_net *n, void *buf, size_t cap);
+int box_net_decode(const void *buf, size_t len, struct box_net *ret);
+/* The same of a policy. -errno: it has too many rules. */
+ptrdiff_t box_net_of_policy(uint64_t box, const struct net_policy *p, void *buf, size_t cap);
 
 /* FAILED carries an err. */
 ptrdiff_t failed_encode(const struct err *e, void *buf, size_t cap);

@@ -18,7 +18,7 @@ import pytest
 HERE = pathlib.Path(__file__).resolve().parent
 sys.path.insert(0, str(HERE))
 
-from harness import box_files, cases, hostile, kernels, kinds, launch, main, peers, promises, report, server, session_kinds, stats  # noqa: E402
+from harness import box_files, cases, hostile, kernels, kinds, launch, main, peers, promises, report, server, session_kinds, stats, tools  # noqa: E402
 
 pytestmark = pytest.mark.more
 
@@ -822,6 +822,56 @@ def test_jupyter_server_leaves_nothing_behind(ctx):
     finally:
         opened.close()
     assert not [pid for pid in pids if os.path.exists(f"/proc/{pid}")]
+
+
+# --- tools -----------------------------------------------------------------------------------------------------
+
+TOOL_ROWS = [("call", ["tool call"]), ("loop", ["1 000 calls", "of which one call"])]
+
+
+@pytest.fixture(scope="module")
+def tool_run(glovebox, tmp_path_factory):
+    try:
+        tools.installed()
+    except server.NotThere as e:
+        pytest.skip(str(e))
+    out = tmp_path_factory.mktemp("bench")
+    done = bench("--quick", "--only", "tools", "--runs", "1", "--out", out, timeout=280)
+    assert done.returncode == 0, done.stderr
+    return json.loads((out / "results.json").read_text())
+
+
+@needs_root
+@pytest.mark.parametrize("name, figures", TOOL_ROWS)
+def test_tool_row(tool_run, name, figures):
+    (case,) = [case for case in tool_run["cases"] if case["name"] == name]
+    assert [row["peer"] for row in case["rows"]] == [peer for peer in ("npm's sdk", "glovebox serve, tools") for _ in figures]
+    for row in case["rows"]:
+        assert row["status"] == "measured" and row["failures"] == 0 and row["p50"] is not None, row
+        assert any(row["figure"].startswith(figure) for figure in figures)
+
+
+class FakeCalls(tools.Calls):
+    def __init__(self, **done):
+        self.done = {"ns": [1] * tools.LOOP, "wall_ns": 5 * tools.LOOP, "failed": 0, "error": "", **done}
+
+    def ask(self, what):
+        assert what in ({"ms": 7}, {"calls": tools.LOOP})
+        return self.done
+
+
+@pytest.mark.parametrize("done, error", [({}, None), ({"ns": [1], "failed": 999, "error": "boom"}, "999 of 1000 calls failed: boom"), ({"ns": [1]}, "0 of 1000 calls failed")])
+def test_a_loop_counts_when_every_call_was_right(done, error):
+    calls = FakeCalls(**done)
+    assert calls.cells(7) == (calls.done["ns"], calls.done["failed"], calls.done["error"])
+    run = calls.once()
+    assert run.error is None and run.parts == {"of which one call, mean": 5} if error is None else error in run.error
+
+
+@pytest.mark.parametrize("peer", ["npm's sdk", "glovebox serve, tools"])
+def test_without_npm_it_is_said(ctx, monkeypatch, peer):
+    monkeypatch.setenv("PATH", "/nonexistent")
+    assert cases.PEERS[peer].missing(ctx) == "no node: programs of npm cannot be tried"
 
 
 # --- the report ----------------------------------------------------------------------------------------------

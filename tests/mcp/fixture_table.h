@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 
-#include "gate/loop.h"
+#include "base/loop.h"
 #include "mcp/mcp.h"
 
 /* What the conformance suite expects of a server. mcp_server.arg is the loop. */

@@ -133,13 +133,16 @@ class Web(http.server.BaseHTTPRequestHandler):
     """A small MCP server of streamable HTTP, JSON only; and what RayAI's tools are: a POST of {"tool", "arguments"}."""
 
     protocol_version = "HTTP/1.1"
+    sessions, forgets, heard = set(), False, []  # of /session/STATUS, which says so to who has none of these; methods and sessions that came
 
     def log_message(self, *_):
         pass
 
-    def reply(self, value, status=200):
+    def reply(self, value, status=200, **headers):
         data = json.dumps(value).encode()
         self.send_response(status)
+        for name, one in headers.items():
+            self.send_header(name.replace("_", "-"), one)
         self.send_header("Content-Type", "application/json")
         self.send_header("Content-Length", str(len(data)))
         self.end_headers()
@@ -157,6 +160,8 @@ class Web(http.server.BaseHTTPRequestHandler):
             self.send_header("Location", "http://127.0.0.1:1/mcp")
             self.send_header("Content-Length", "0")
             self.end_headers()
+        elif self.path.startswith("/session/") and not self.has_session(said):
+            self.reply({"jsonrpc": "2.0", "id": said.get("id"), "error": {"code": -32000, "message": "no such session"}}, int(self.path.split("/")[2]))
         elif "id" not in said:
             self.send_response(202)
             self.send_header("Content-Length", "0")
@@ -167,9 +172,16 @@ class Web(http.server.BaseHTTPRequestHandler):
                                                  "outputSchema": {"type": "object", "properties": {"key": {"type": "string"}}, "required": ["key"]}}]},
                        "tools/call": {"content": [{"type": "text", "text": "?"}], "structuredContent": {"key": self.headers.get("X-Key") or ""}}}
             if said["method"] in results:
-                self.reply({"jsonrpc": "2.0", "id": said["id"], "result": results[said["method"]]})
+                more = {"Mcp_Session_Id": str(len(self.heard))} if said["method"] == "initialize" and self.path.startswith("/session/") else {}
+                self.sessions.update(more.values())
+                self.reply({"jsonrpc": "2.0", "id": said["id"], "result": results[said["method"]]}, **more)
             else:
                 self.reply({"jsonrpc": "2.0", "id": said["id"], "error": {"code": -32601, "message": "no such method"}})
+
+    def has_session(self, said):
+        session = self.headers.get("Mcp-Session-Id")
+        self.heard.append((said["method"], session))
+        return session is None or (session in self.sessions and not self.forgets)
 
     def do_GET(self):
         self.reply({}, 405)

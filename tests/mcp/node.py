@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What npm has for MCP: the conformance suite, clients, servers; and a node that is new enough for them."""
+"""What npm has for MCP: the conformance suite, clients, the inspector, servers; and a node that is new enough for them."""
 import pathlib
 
 import npm

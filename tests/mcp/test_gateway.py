@@ -8,7 +8,7 @@ import time
 
 import pytest
 
-from gateway import SECRET, SLOW, WAYS, Asked, Box, Socket, audited, certificate, configuration, name_of, one_box, one_server, text_of, web  # noqa: F401
+from gateway import SECRET, SLOW, WAYS, Asked, Box, Socket, Web, audited, certificate, configuration, name_of, one_box, one_server, text_of, web  # noqa: F401
 from mcp_servers import HONEST
 from server import WARM, ends, needs_root, serve, until  # noqa: F401
 from speak import Speaker
@@ -159,6 +159,27 @@ def test_a_server_by_http(serve, tmp_path):
             kind, text = box.call("nobody", "who")
             assert kind == "failed" and "refused" in text.lower()
             assert SECRET not in server.log()
+
+
+@pytest.mark.parametrize("status", [404, 400])
+def test_a_session_that_the_server_has_forgotten(serve, tmp_path, monkeypatch, status):
+    """It has done nothing, says its status: the call is made once more, in a new session. Once, for it may say so for ever."""
+    with web() as port:
+        server = serve(**WARM, **configuration(tmp_path, web={"url": f"http://127.0.0.1:{port}/session/{status}"}))
+        with Box(server, tools=["web"]) as box:
+            assert box.call("web", "who")["structuredContent"] == {"key": ""}
+            Web.sessions.clear()
+            Web.heard.clear()
+            assert box.says("from mcptools.web.who import run\nprint(len([run() for _ in range(3)]))") == "3\n"
+            assert [method for method, _ in Web.heard].count("initialize") == 1
+            assert len({session for method, session in Web.heard if method == "tools/call" and session in Web.sessions}) == 1
+            Web.heard.clear()
+            monkeypatch.setattr(Web, "forgets", True)
+            kind, text = box.call("web", "who")
+            assert (kind, text) == (("failed", "the session is over, says the server (status 404)") if status == 404 else ("refused", "no such session (-32000)"))
+            assert [method for method, _ in Web.heard].count("tools/call") == 2
+            Web.forgets = False
+            assert isinstance(box.call("web", "who"), dict)
 
 
 @pytest.mark.parametrize("host,trusted,kind", [("IP:127.0.0.1", True, "done"), ("IP:127.0.0.1", False, "failed"), ("IP:127.0.0.2", True, "failed")])
@@ -333,6 +354,15 @@ def test_a_client_registers_a_server(serve, tmp_path):
             assert got == status and why in answer["error"]["message"], answer
         assert server.running("for line in sys.stdin")
     until(lambda: not server.running("for line in sys.stdin"), "they go with their box")
+
+
+def test_what_there_is_no_room_for_is_not_allowed(server):
+    """Rules are in the record of the box, which is as large as it is."""
+    with Box(server, tools=["honest"], metadata={"k": "x" * 1515}) as box:
+        status, answer = server.call("POST", f"/v1/boxes/{box.id}/tools", {"server": "other"})
+        assert status == 422 and "no room" in answer["error"]["message"], answer
+        assert box.call("other", "env") == ("denied", "this box may not call 'other/env'")
+        assert server.call("GET", f"/v1/boxes/{box.id}")[1]["tools"] == ["honest"]
 
 
 def test_a_server_is_registered_by_mcp(serve, tmp_path):

@@ -86,6 +86,14 @@ def test_only_what_the_list_names(server):
     assert {event["outcome"] for event in audited(server, box=box.id)} == {"done", "denied"}
 
 
+def test_what_is_asked_for_first_is_found_all_the_same(server):
+    """The rule that asks is there before the one that allows."""
+    with Box(server, approvals=["honest/tool-1", "other"]) as box:
+        assert server.call("POST", f"/v1/boxes/{box.id}/tools", {"server": "honest"})[0] == 200
+        assert box.says("import mcptools\nprint(mcptools.servers())") == "['honest']\n"
+        assert box.says("from mcptools.honest.env import run\nprint(run())") == SECRET + "\n"
+
+
 RULES = ["", "/", "/x", "x/", "a b", "x\n", "../x", "ü/x", "x" * 65, "x/" + "y" * 400, "*"]
 
 

@@ -233,12 +233,14 @@ def test_what_is_sent(sent, name):
 def test_run(python, tmp_path):
     output = {"type": "object", "properties": {"n": I, "of": {"type": "array", "items": one(S)}}, "required": ["n"]}
     modules = generate(tmp_path, {"tools": [tool("Do.it", one(I, True), output, 'first\n"second" \\ """third"""\n'), tool("params", one(S)),
-                                            {"name": "titled", "title": "A title"}, tool("json", one(I)), tool("re", one({"type": "string", "pattern": "a"}))]})
-    assert modules == {"Do.it": "do_it", "params": "params", "titled": "titled", "json": "json", "re": "re"}
+                                            {"name": "titled", "title": "A title"}, tool("json", one(I)), tool("re", one({"type": "string", "pattern": "a"})),
+                                            tool("named", {"type": "object", "properties": {"name": S, "value": S}})]})
+    assert modules == {"named": "named", "Do.it": "do_it", "params": "params", "titled": "titled", "json": "json", "re": "re"}
     got = run_python(python, tmp_path, """
 import asyncio, json
 from mcptools.made.do_it import Params, Result, run, run_async
 from mcptools.made import json as a, params as b, re as c, titled as d
+from mcptools.made.named import Params as Named
 
 def of(words):
     return words[:3] + [words[3] and words[3].__name__]
@@ -252,12 +254,12 @@ def wrong(*words, **fields):
 print(json.dumps([of(run(Params(x=1))), of(run(x=1)), of(run(params=Params(x=1))), of(run({"x": 1})), of(asyncio.run(run_async(x=1))),
                   wrong(Params(x=1), x=2), run.__doc__, run_async.__doc__, d.run.__doc__, a.run.__doc__,
                   of(a.run(x=1)), of(b.run(x="a")), of(b.run(params="a")), of(c.run(x="a")), of(d.run()),
-                  Result.model_validate({"n": 1, "of": [{"x": "a"}]}).of[0].x]))
+                  Result.model_validate({"n": 1, "of": [{"x": "a"}]}).of[0].x, [(one.name, one.value) for one in (Named(name="b", value="c"),)]]))
 """)
     called = [SERVER, "Do.it", {"x": 1}, "Result"]
     doc = 'first\n"second" \\ """third"""\n'
     assert got == [called] * 5 + [True, doc, doc, "A title", None, [SERVER, "json", {"x": 1}, None], [SERVER, "params", {"x": "a"}, None],
-                                  [SERVER, "params", {"params": "a"}, None], [SERVER, "re", {"x": "a"}, None], [SERVER, "titled", {}, None], "a"]
+                                  [SERVER, "params", {"params": "a"}, None], [SERVER, "re", {"x": "a"}, None], [SERVER, "titled", {}, None], "a", [["b", "c"]]]
 
 
 def test_ipybox(python, tmp_path):

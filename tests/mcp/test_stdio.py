@@ -753,9 +753,9 @@ def test_an_upload_that_is_refused_early(client, fixture_server, tmp_path):
 # --- the command line ----------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("words, text", [(("--allowed-domain", "example.org"), "no network yet"), (("--allowed-dir", "/proc/none"), "/proc/none"), (("word",), "no option"),
+@pytest.mark.parametrize("words, text", [(("--allowed-domain", "exa mple.org"), "exa mple.org"), (("--allowed-dir", "/proc/none"), "/proc/none"), (("word",), "no option"),
                                          (("--container-env-var", "x"), "NAME=VALUE"), (("--container-env-file", "/proc/none"), "/proc/none"),
-                                         (("--container-bind", "x"), "DIR:PATH"), (("--box", "UPPER"), "neither"), (("--box", "b", "--container-env-var", "A=1"), "already"), (("--box", "b", "--memory", "64M"), "already"),
+                                         (("--container-bind", "x"), "DIR:PATH"), (("--box", "UPPER"), "neither"), (("--box", "b", "--container-env-var", "A=1"), "already"), (("--box", "b", "--memory", "64M"), "already"), (("--box", "b", "--allowed-domain", "a.org"), "already"),
                                          (("--memory", "x"), "no number"), (("--url", "ftp://x"), "begins with"), (("--no-such",), "unknown option")])
 def test_called_wrongly(run, words, text):
     for verb in (["mcp"], ["ipybox", "mcp"]):

@@ -193,6 +193,7 @@ TEST(config_table_secrets_and_restarts)
 		CONF_TOOL_SERVERS,     CONF_TOOL_ENV,
 		CONF_TOOL_PLACE,       CONF_TOOL_IDLE,
 		CONF_TOOL_CA_FILE,     CONF_RAYAI_URL,
+		CONF_RESOLVER,
 	};
 	unsigned int reload = 0;
 

@@ -244,7 +244,8 @@ TEST(http_what_is_wrong_makes_no_box)
 		{ "{`files`:[{`path`:`x`,`content_base64`:`?`}]}", "`files[0].content_base64`",
 		  422 },
 		{ "{`files`:[{`path`:`x`,`file_id`:`?`}]}", "`files[0].file_id`", 404 },
-		{ "{`network`:{`policy`:`open`}}", "`network.policy`", 422 },
+		{ "{`network`:{`policy`:`some`}}", "`network.policy`", 422 },
+		{ "{`network`:{`policy`:`allow`,`rules`:[`a b`]}}", "`network.rules[0]`", 422 },
 		{ "{`ttl_seconds`:86401}", "`ttl_seconds`", 422 },
 		{ "{`idle_seconds`:86401}", "`idle_seconds`", 422 },
 	};

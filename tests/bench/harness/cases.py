@@ -15,6 +15,7 @@ FLOOD_BYTES = 256 * MIB
 PRINT = Work("python", "print(1)", b"1\n")
 HEAVY = Work("python", "import numpy, pandas; print(1)", b"1\n")
 TRUE = Work("shell", "true", b"")
+CALL = Work("python", "mcptools.everything.echo.run(message='x')", b"")
 ASSIGN = Work("python", "x = 1", b"")
 # The last line is the call, which a server makes by itself.
 HANDLER = "def handler(event):\n    print(1)\n    return 1\nhandler({})"
@@ -151,6 +152,12 @@ CASES = [
          ("jupyter_server, v1 framing", "glovebox serve, kernels, session pool 8", "glovebox serve, kernels, session pool 200"),
          "200 new kernels at once (jupyter_server: 10), each to the end of its first cell, ms",
          options={"figure": "wall of 200 at once"}),
+    Case("tools", "call", session_kinds.hot, CALL, ("npm's sdk", "glovebox serve, tools"),
+         "a tool of an MCP server, called by code in a box and answered, one call after the other, ms; npm's sdk: the same server, which it has started itself",
+         options={"figure": "tool call"}),
+    Case("tools", "loop", kinds.latency, CALL, ("npm's sdk", "glovebox serve, tools"),
+         "1 000 such calls in a loop, for Glovebox in one cell: from the request to the answer, ms",
+         options={"figure": "1 000 calls"}),
     # The last one: the load average takes minutes to forget it.
     Case("sessions", "hostile", hostile.beside, ASSIGN,
          ("answers without looking", "glovebox serve, beside a hostile session"),

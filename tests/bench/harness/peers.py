@@ -15,7 +15,7 @@ import subprocess
 import tarfile
 import typing
 
-from . import box_files, jupyter, kernels, launch, server, sessions
+from . import box_files, jupyter, kernels, launch, server, sessions, tools
 
 PYTHON = "/usr/bin/python3"
 BASH = "/bin/bash"
@@ -360,5 +360,7 @@ _ROWS = [
     kernels.KernelPeer("glovebox serve, kernels, session pool 8", options=(SESSIONS, "8", *MANY), fields={"framing": kernels.V1}),
     kernels.KernelPeer("glovebox serve, kernels, session pool 200", options=(SESSIONS, "200", "--pool-max", "512", *MANY),
                        fields={"framing": kernels.V1}),
+    tools.SdkPeer(),
+    tools.ToolPeer("glovebox serve, tools", options=(SESSIONS, "0", "--tool-rate", "0"), needs=("--tool-servers",)),
 ]
 PEERS = {peer.name: peer for peer in _ROWS}

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "gate/loop.h"
+#include "base/loop.h"
 
 #include "base/clock.h"
 #include "base/own.h"

@@ -1,0 +1,162 @@
+// SPDX-License-Identifier: Apache-2.0
+/*
+ * Requests of HTTP, one after the other on a connection: each of them says whom it is for. Where one ends must be certain, so they are read as
+ * strictly as our own server reads them; bodies pass as they are.
+ *
+ * A request for a WebSocket may be the first one only. What follows it waits for the answer: behind 101 it is no HTTP any more, behind any other
+ * answer it is the next request. Other protocols cannot be changed to: requests in them would name whom they like.
+ */
+#include "egress/egress.h"
+
+#include "base/own.h"
+#include "wire/dnsname.h"
+
+#include <stdio.h>
+#include <string.h>
+#include <strings.h>
+
+enum flow_state { FLOW_HEAD, FLOW_LENGTH, FLOW_CHUNKS, FLOW_ANSWER };
+
+struct http_flow {
+	enum flow_state state;
+	size_t scanned;
+	uint64_t left;
+	uint64_t requests;
+	struct http_chunks chunks;
+	struct http_head head;
+};
+
+/* "name", "name:80": is it where this connection leads? */
+static bool is_ours(const struct econn *c, struct http_slice host)
+{
+	char name[DNSNAME_SIZE];
+	const char *colon;
+	size_t n = host.n;
+
+	if (!c->named || host.n == 0)
+		return true;
+	colon = memchr(host.p, ':', host.n);
+	if (colon != NULL) {
+		unsigned long port = 0;
+
+		n = (size_t)(colon - host.p);
+		for (size_t i = n + 1; i < host.n; i++) {
+			if (host.p[i] < '0' || host.p[i] > '9' || host.n - n > 6)
+				return false;
+			port = port * 10 + (unsigned long)(host.p[i] - '0');
+		}
+		if (port != c->port)
+			return false;
+	}
+	return dnsname_read(host.p, n, name) == 0 && strcmp(name, c->name) == 0;
+}
+
+static int take_head(struct econn *c, struct http_flow *f)
+{
+	struct http_refusal why;
+	ptrdiff_t n;
+	int r = proxy_origin_form(c, c->pass);
+
+	if (r <= 0)
+		return r;
+	n = http_head_parse(c->hold + c->pass, c->held - c->pass, &f->scanned, &f->head, &why);
+	if (n <= 0)
+		return n < 0 ? -EBADMSG : 0;
+	if (!is_ours(c, f->head.host))
+		return -EACCES;
+	if (http_find(&f->head, "Upgrade") != NULL &&
+	    (!f->head.upgrade_websocket || f->requests > 0))
+		return -EBADMSG;
+	f->requests++;
+	f->scanned = 0;
+	c->pass += (size_t)n;
+	if (f->head.upgrade_websocket) {
+		f->state = FLOW_ANSWER;
+	} else if (f->head.framing == HTTP_CHUNKED) {
+		f->state = FLOW_CHUNKS;
+		http_chunks_init(&f->chunks);
+	} else if (f->head.framing == HTTP_LENGTH) {
+		f->state = FLOW_LENGTH;
+		f->left = f->head.length;
+	}
+	return 1;
+}
+
+static int take_chunks(struct econn *c, struct http_flow *f)
+{
+	struct http_refusal why;
+	struct http_slice data;
+	bool end = false;
+	ptrdiff_t n = http_chunks_feed(&f->chunks, c->hold + c->pass, c->held - c->pass, &data,
+				       &end, &why);
+
+	if (n < 0)
+		return -EBADMSG;
+	c->pass += (size_t)n;
+	if (end)
+		f->state = FLOW_HEAD;
+	return n > 0;
+}
+
+static int take_length(struct econn *c, struct http_flow *f)
+{
+	size_t n = c->held - c->pass;
+
+	if (n > f->left)
+		n = (size_t)f->left;
+	c->pass += n;
+	f->left -= n;
+	if (f->left == 0)
+		f->state = FLOW_HEAD;
+	return 1;
+}
+
+int http_flow_step(struct econn *c)
+{
+	int r = 1;
+
+	if (c->http == NULL)
+		c->http = calloc(1, sizeof(*c->http));
+	if (c->http == NULL)
+		return -ENOMEM;
+	while (r > 0 && c->pass < c->held) {
+		switch (c->http->state) {
+		case FLOW_HEAD:
+			r = take_head(c, c->http);
+			break;
+		case FLOW_LENGTH:
+			r = take_length(c, c->http);
+			break;
+		case FLOW_CHUNKS:
+			r = take_chunks(c, c->http);
+			break;
+		case FLOW_ANSWER:
+			r = 0;
+			break;
+		}
+	}
+	return r < 0 ? r : 0;
+}
+
+bool http_flow_wants_answer(const struct econn *c)
+{
+	return c->http != NULL && c->http->state == FLOW_ANSWER;
+}
+
+bool http_flow_answer(struct econn *c, const char *p, size_t n)
+{
+	static const char switched[] = "HTTP/1.1 101";
+
+	if (n < sizeof(switched) - 1 && strncmp(p, switched, n) == 0)
+		return false;
+	c->http->state = FLOW_HEAD;
+	if (n >= sizeof(switched) - 1 && memcmp(p, switched, sizeof(switched) - 1) == 0)
+		c->whole = true;
+	return true;
+}
+
+void http_flow_done(struct econn *c)
+{
+	free(c->http);
+	c->http = NULL;
+}

@@ -1,0 +1,245 @@
+// SPDX-License-Identifier: Apache-2.0
+/*
+ * What a box may reach: `network` of a box, PUT /v1/boxes/{box_id}/network, and what became of it.
+ *
+ * Rules are read here, to tell who wrote them what is wrong with them; the keeper puts them into force, and egress reads them again. Boxes have a policy from their
+ * birth only if it is not "none"; until it is in force nobody hears that the box is there.
+ */
+#include "gate/box_net.h"
+
+#include "base/own.h"
+#include "gate/boxes.h"
+#include "wire/egressmsg.h"
+
+#include <stdio.h>
+#include <string.h>
+
+/* clang-format off */
+static const struct field rows[] = {
+	{ "policy", FIELD_STRING, 0, FIELD_NO_MIN, FIELD_NO_MAX, 0, offsetof(struct box_network, policy), .doc = "what it may reach: nothing, what rules allow, or public addresses (and what rules allow)", .text = "none", .words = "none allow open" },
+	{ "rules", FIELD_STRINGS, 0, 0, NET_RULES_MAX, 0, offsetof(struct box_network, rules), .doc = "pypi.org, *.pypi.org, 10.1.0.0/16, [2001:db8::]/32, each with :port or :first-last if it is to be some ports only; ! in front denies, and wins" },
+};
+/* clang-format on */
+
+const struct fields box_network_fields = { "BoxNetwork", rows, ARRAY_LEN(rows),
+					   sizeof(struct box_network), FIELDS_CLOSED };
+
+static int take_rules(struct req *r, const char *field, const struct field_list *list,
+		      struct net_policy *p)
+{
+	const struct field_str *v = list->v;
+	char where[48];
+
+	for (size_t i = 0; i < list->n; i++) {
+		struct net_rule rule;
+		struct err e;
+
+		(void)snprintf(where, sizeof(where), "%s[%zu]", field, i);
+		if (net_rule_read(v[i].p, &rule, &e) < 0 || net_policy_add(p, &rule, &e) < 0) {
+			own_refuse(r, OWN_INVALID_FIELD, where, "'%s': %s", where, e.text);
+			return -1;
+		}
+	}
+	return 0;
+}
+
+/* One that the keeper takes. */
+static bool fits(const struct net_policy *p)
+{
+	static uint8_t body[CHAN_MAX - CHAN_HEADER];
+
+	return box_net_of_policy(0, p, body, sizeof(body)) > 0;
+}
+
+int box_net_take(struct req *r, const char *prefix, const struct box_network *in,
+		 struct net_policy *ret)
+{
+	char field[32];
+
+	net_policy_init(ret);
+	for (int i = 0; i < NET_MODE_MAX; i++)
+		if (strcmp(net_mode_str[i], in->policy.p) == 0)
+			ret->mode = (enum net_mode)i;
+	(void)snprintf(field, sizeof(field), "%srules", prefix);
+	if (take_rules(r, field, &in->rules, ret) < 0) {
+		net_policy_done(ret);
+		return -1;
+	}
+	if (ret->mode != NET_NONE || ret->nrules == 0) {
+		if (fits(ret))
+			return 0;
+		own_refuse(r, OWN_INVALID_FIELD, field, "'%s' is too long in all", field);
+	} else {
+		own_refuse(r, OWN_INVALID_FIELD, field,
+			   "'%s' must be empty with the policy 'none', which lets nothing through",
+			   field);
+	}
+	net_policy_done(ret);
+	return -1;
+}
+
+void box_net_put(const struct net_policy *p, struct json *j)
+{
+	char text[NET_RULE_TEXT];
+
+	json_str(j, "policy", net_mode_str[p->mode]);
+	json_open(j, "rules", '[');
+	for (unsigned int i = 0; i < p->nrules; i++) {
+		net_rule_text(&p->rules[i], text);
+		json_str(j, NULL, text);
+	}
+	json_close(j, ']');
+}
+
+const char *box_net_audit(const struct net_policy *p)
+{
+	static const char *const words[NET_MODE_MAX] = { "network none", "network allow",
+							 "network open" };
+
+	return words[p->mode];
+}
+
+int box_net_ask(struct abox *a, const struct net_policy *p, keeper_fn fn, void *arg)
+{
+	static uint8_t body[CHAN_MAX - CHAN_HEADER];
+	ptrdiff_t n = box_net_of_policy(a->box->id, p, body, sizeof(body));
+
+	return n < 0 ? (int)n : keeper_ask(&a->g->keeper, OP_BOX_NET, body, (size_t)n, fn, arg);
+}
+
+/* --- a gate that takes over -------------------------------------------------------------------------- */
+
+static void on_policy(void *arg, struct chan_msg *m, const struct err *e)
+{
+	struct abox *a = arg;
+
+	(void)e;
+	if (m == NULL)
+		return;
+	net_policy_done(&a->net);
+	if (m->len > 0 && net_policy_decode(m->body, m->len, &a->net) < 0)
+		net_policy_done(&a->net);
+	chan_msg_close(m);
+}
+
+void box_net_adopt(struct abox *a)
+{
+	(void)keeper_ask_box(&a->g->keeper, OP_NET_POLICY, a->box->id, on_policy, a);
+}
+
+/* --- PUT --------------------------------------------------------------------------------------------- */
+
+/* A change that is under way; the box or who asked may go meanwhile. */
+struct changing {
+	struct req *r; /* NULL: it has gone */
+	struct gate *g;
+	const struct tenant *tenant;
+	char box[OWN_ID];
+	struct net_policy net;
+};
+
+static void on_gone(struct req *r)
+{
+	struct changing *w = r->work;
+
+	w->r = NULL;
+}
+
+static void on_changed(void *arg, struct chan_msg *m, const struct err *e)
+{
+	struct changing *w = arg;
+	struct abox *a = abox_with_id(w->g, w->tenant, w->box, strlen(w->box));
+	struct req *r = w->r;
+
+	if (m != NULL) {
+		chan_msg_close(m);
+		if (a != NULL) {
+			net_policy_done(&a->net);
+			a->net = w->net;
+			net_policy_init(&w->net);
+		}
+	}
+	net_policy_done(&w->net);
+	free(w);
+	if (r == NULL)
+		return;
+	r->work = NULL;
+	r->gone = NULL;
+	if (m == NULL && e->sys == EBUSY)
+		own_refuse(r, OWN_WRONG_STATE, NULL, "%s", e->text);
+	else if (m == NULL)
+		own_refuse(r, OWN_UNSCHEDULABLE, NULL, "the network cannot be changed: %s",
+			   e->text);
+	else
+		box_get(r);
+}
+
+void box_network_put(struct req *r)
+{
+	struct abox *a = abox_find(r, true);
+	struct changing *w;
+	struct ci_body body;
+	struct box_network in;
+	struct net_policy p;
+	int failed;
+
+	if (a == NULL || own_decode(r, &box_network_fields, &body, &in) < 0)
+		return;
+	failed = box_net_take(r, "", &in, &p);
+	ci_body_done(&body);
+	if (failed < 0)
+		return;
+	w = calloc(1, sizeof(*w));
+	if (w == NULL) {
+		net_policy_done(&p);
+		own_refuse(r, OWN_NO_MEMORY, NULL, "out of memory");
+		return;
+	}
+	*w = (struct changing){ .r = r, .g = a->g, .tenant = a->tenant, .net = p };
+	(void)memcpy(w->box, a->id, sizeof(w->box));
+	r->work = w;
+	r->gone = on_gone;
+	if (box_net_ask(a, &p, on_changed, w) < 0) {
+		r->work = NULL;
+		r->gone = NULL;
+		net_policy_done(&w->net);
+		free(w);
+		own_refuse(r, OWN_UNSCHEDULABLE, NULL, "the keeper cannot be asked");
+		return;
+	}
+	audit(r->g, "network_changed", r, "tenant", a->tenant->name, "box", a->id, "policy",
+	      box_net_audit(&p), NULL);
+}
+
+/* --- what became of connections ------------------------------------------------------------------------ */
+
+static struct abox *abox_of(struct gate *g, uint64_t box)
+{
+	for (struct abox *a = g->aboxes; a != NULL; a = a->next)
+		if (a->box != NULL && a->box->id == box)
+			return a;
+	return NULL;
+}
+
+void box_net_event(struct gate *g, const struct chan_msg *m)
+{
+	char place[NET_NAME + 64], address[NET_ADDRESS_TEXT] = "", bytes[64], rule[16] = "none";
+	struct egress_record r;
+	struct abox *a;
+
+	if (egress_record_decode(m->body, m->len, &r) < 0)
+		return;
+	a = abox_of(g, r.box);
+	if (r.has_address)
+		net_address_text(&r.address, address);
+	(void)snprintf(place, sizeof(place), "%s:%u", r.name[0] != '\0' ? r.name : address, r.port);
+	(void)snprintf(bytes, sizeof(bytes), "%llu/%llu", (unsigned long long)r.sent,
+		       (unsigned long long)r.received);
+	if (r.rule >= 0)
+		(void)snprintf(rule, sizeof(rule), "%d", r.rule);
+	else if (r.rule == NET_BY_MODE)
+		(void)snprintf(rule, sizeof(rule), "mode");
+	audit(g, r.question ? "network_name" : "network_connection", NULL, "tenant",
+	      a != NULL ? a->tenant->name : "", "box", a != NULL ? a->id : "", "to", place,
+	      "address", address, "rule", rule, "end", egress_why_str[r.why], "bytes", bytes, NULL);
+}

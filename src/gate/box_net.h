@@ -1,0 +1,28 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What a box may reach, as the gate has it: see box_net.c. */
+#pragma once
+
+#include "gate/boxes.h"
+#include "wire/fields.h"
+#include "wire/netrule.h"
+
+struct box_network {
+	struct field_str policy;
+	struct field_list rules;
+};
+
+extern const struct fields box_network_fields;
+
+/* Check it. prefix: of the names of its fields. 0, or -1: answered. */
+int box_net_take(struct req *r, const char *prefix, const struct box_network *in,
+		 struct net_policy *ret);
+/* The members of an answer. */
+void box_net_put(const struct net_policy *p, struct json *j);
+/* As the audit calls it. */
+const char *box_net_audit(const struct net_policy *p);
+/* Put it into force. 0, or -errno: fn is not called. */
+int box_net_ask(struct abox *a, const struct net_policy *p, keeper_fn fn, void *arg);
+/* Ask the keeper what a box has that another gate made. */
+void box_net_adopt(struct abox *a);
+/* EVENT_NET. */
+void box_net_event(struct gate *g, const struct chan_msg *m);

@@ -1,0 +1,208 @@
+// SPDX-License-Identifier: Apache-2.0
+/* One rule: its text, its parts. */
+#include "wire/netrule.h"
+
+#include "base/own.h"
+#include "base/str.h"
+#include "wire/dnsname.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+
+const char *const net_mode_str[] = { "none", "allow", "open" };
+_Static_assert(ARRAY_LEN(net_mode_str) == NET_MODE_MAX, "a mode lacks its word");
+
+const char *const net_protocol_str[] = { "any", "tls", "http" };
+_Static_assert(ARRAY_LEN(net_protocol_str) == NET_PROTOCOL_MAX, "a protocol lacks its word");
+
+/* Clears what no address of this network has. */
+static void cut_bits(struct net_address *a, unsigned int bits)
+{
+	for (unsigned int i = 0; i < sizeof(a->a); i++) {
+		unsigned int left = bits > i * 8 ? bits - i * 8 : 0;
+
+		if (left < 8)
+			a->a[i] &= (uint8_t)(0xff00u >> left);
+	}
+}
+
+/* An address of IPv4 that is written as one of IPv6 has its bits counted there. */
+static int set_bits(struct net_rule *r, bool written_v6, uint64_t bits)
+{
+	unsigned int all = r->address.v6 ? 128 : 32, more = written_v6 && !r->address.v6 ? 96 : 0;
+	struct net_address before = r->address;
+
+	if (bits < more || bits - more > all)
+		return -ERANGE;
+	r->bits = (uint8_t)(bits - more);
+	cut_bits(&r->address, r->bits);
+	return memcmp(&before, &r->address, sizeof(before)) == 0 ? 0 : -EDOM;
+}
+
+static int bad(struct err *e, const char *text, const char *why)
+{
+	return err_set(e, ERR_INPUT, 0, "rule '%.200s': %s", text, why);
+}
+
+/* "ADDRESS", with "/bits" or nothing behind it. 1: it is none. */
+static int take_address(const char *host, const char *bits_text, bool bracketed,
+			struct net_rule *ret, const char **why)
+{
+	bool written_v6 = strchr(host, ':') != NULL;
+	uint64_t bits = written_v6 ? 128 : 32;
+	int r = net_address_read(host, &ret->address);
+
+	if (r < 0 && !bracketed && bits_text == NULL)
+		return 1;
+	*why = "it has no valid address";
+	if (r < 0 || bracketed != written_v6)
+		return -1;
+	ret->kind = NET_CIDR;
+	*why = "the number of bits behind '/' is not one of the address";
+	if (bits_text != NULL && str_to_u64(bits_text, 128, &bits) < 0)
+		return -1;
+	r = set_bits(ret, written_v6, bits);
+	if (r == -EDOM)
+		*why = "the address has bits behind those of the network";
+	return r;
+}
+
+/* All digits and dots, or with a colon: what wants to be an address and is none must not be taken for a name. */
+static int take_host(const char *host, const char *bits_text, bool bracketed, struct net_rule *ret,
+		     const char **why)
+{
+	const char *name = host;
+	int r = take_address(host, bits_text, bracketed, ret, why);
+
+	if (r <= 0)
+		return r;
+	ret->kind = NET_EXACT;
+	if (strncmp(host, "*.", 2) == 0) {
+		ret->kind = NET_BELOW;
+		name += 2;
+	}
+	*why = strchr(name, '*') != NULL ? "'*' stands for all names below one: '*.example.org'"
+					 : "it is no name (of letters, digits, '-' and '_'; others "
+					   "as 'xn--…') and no "
+					   "address (IPv6 in brackets)";
+	return dnsname_read(name, strlen(name), ret->name) < 0 ? -1 : 0;
+}
+
+int net_rule_host(const char *host, struct net_rule *ret, struct err *e)
+{
+	char copy[NET_RULE_TEXT];
+	const char *why = "";
+	char *slash, *at = copy;
+	bool bracketed = host[0] == '[';
+
+	if (strlen(host) >= sizeof(copy))
+		return bad(e, host, "it is too long");
+	(void)snprintf(copy, sizeof(copy), "%s", host);
+	slash = strrchr(copy, '/');
+	if (slash != NULL)
+		*slash++ = '\0';
+	if (bracketed) {
+		size_t n = strlen(copy);
+
+		if (n < 2 || copy[n - 1] != ']')
+			return bad(e, host, "it has no valid address");
+		copy[n - 1] = '\0';
+		at++;
+	}
+	return take_host(at, slash, bracketed, ret, &why) < 0 ? bad(e, host, why) : 0;
+}
+
+int net_rule_port(struct net_rule *r, uint16_t first, uint16_t last, struct err *e)
+{
+	if (first == 0 || last < first)
+		return err_set(e, ERR_INPUT, 0, "ports '%u-%u' are none", first, last);
+	if (r->nports == NET_PORTS_MAX)
+		return err_set(e, ERR_INPUT, 0, "a rule can have %d ports", NET_PORTS_MAX);
+	r->ports[r->nports++] = (struct net_ports){ first, last };
+	return 0;
+}
+
+/* "443" or "8000-8080". */
+static int take_ports(struct net_rule *r, char *text)
+{
+	char *dash = strchr(text, '-');
+	uint64_t first, last;
+	struct err e;
+
+	if (dash != NULL)
+		*dash = '\0';
+	if (str_to_u64(text, UINT16_MAX, &first) < 0)
+		return -1;
+	last = first;
+	if (dash != NULL && str_to_u64(dash + 1, UINT16_MAX, &last) < 0)
+		return -1;
+	return net_rule_port(r, (uint16_t)first, (uint16_t)last, &e);
+}
+
+/* Where ":PORT" begins; NULL: there is none. An address of IPv6 has its colons in brackets. */
+static char *find_port(char *text)
+{
+	char *bracket = strrchr(text, ']');
+
+	return strchr(bracket != NULL ? bracket : text, ':');
+}
+
+int net_rule_read(const char *text, struct net_rule *ret, struct err *e)
+{
+	char copy[NET_RULE_TEXT], *at = copy, *colon;
+
+	*ret = (struct net_rule){ .kind = NET_EXACT };
+	if (strlen(text) >= sizeof(copy))
+		return bad(e, text, "it is too long");
+	(void)snprintf(copy, sizeof(copy), "%s", text);
+	if (at[0] == '!') {
+		ret->deny = true;
+		at++;
+	}
+	colon = find_port(at);
+	if (colon != NULL) {
+		*colon = '\0';
+		if (take_ports(ret, colon + 1) < 0)
+			return bad(e, text,
+				   strchr(colon + 1, ':') != NULL
+					   ? "an address of IPv6 needs brackets: '[2001:db8::1]'"
+					   : "behind ':' must be a port, 1 to 65535, or two of "
+					     "them as 'first-last'");
+	}
+	if (net_rule_host(at, ret, e) < 0) {
+		char why[ERR_TEXT];
+		const char *reason = strstr(e->text, "': ");
+
+		(void)snprintf(why, sizeof(why), "%s", reason != NULL ? reason + 3 : e->text);
+		return bad(e, text, why);
+	}
+	return 0;
+}
+
+void net_rule_text(const struct net_rule *r, char text[NET_RULE_TEXT])
+{
+	char address[NET_ADDRESS_TEXT];
+	unsigned int all = r->address.v6 ? 128 : 32;
+	size_t n;
+
+	if (r->kind == NET_CIDR) {
+		net_address_text(&r->address, address);
+		(void)snprintf(text, NET_RULE_TEXT, r->address.v6 ? "%s[%s]" : "%s%s",
+			       r->deny ? "!" : "", address);
+		n = strlen(text);
+		if (r->bits != all)
+			(void)snprintf(text + n, NET_RULE_TEXT - n, "/%u", r->bits);
+	} else {
+		(void)snprintf(text, NET_RULE_TEXT, "%s%s%s", r->deny ? "!" : "",
+			       r->kind == NET_BELOW ? "*." : "", r->name);
+	}
+	n = strlen(text);
+	if (r->nports != 1)
+		return;
+	if (r->ports[0].first == r->ports[0].last)
+		(void)snprintf(text + n, NET_RULE_TEXT - n, ":%u", r->ports[0].first);
+	else
+		(void)snprintf(text + n, NET_RULE_TEXT - n, ":%u-%u", r->ports[0].first,
+			       r->ports[0].last);
+}

@@ -1,0 +1,141 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * What a box may reach: a policy, which is a mode and rules. Read from what clients and operators write, told to egress as bytes, and asked there
+ * for every name and every connection.
+ *
+ * A rule is a text, "[!]HOST[:PORT]": HOST is a name, "*.name" (every name below it, not itself), an IPv4 address, "a.b.c.d/bits", or
+ * an IPv6 address in brackets, "[v6]" or "[v6]/bits"; PORT is a number or "first-last"; "!" makes it a rule that denies.
+ *
+ * (1) Deny wins, whatever else allows it. (2) Without a rule that allows it nothing is, but in NET_OPEN, where names and public addresses are.
+ * (3) An address that is not public needs a rule that has the address: a name that leads there is not enough. (4) An address has one form: dotted
+ * quads without leading zeros; IPv4 in IPv6 is IPv4. (5) Names are compared in lower case without a dot at the end.
+ */
+#pragma once
+
+#include "base/err.h"
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+enum net_mode { NET_NONE, NET_ALLOW, NET_OPEN, NET_MODE_MAX };
+
+enum {
+	NET_NAME = 254,               /* with its NUL */
+	NET_RULES_MAX = 256,          /* of one policy */
+	NET_RULE_TEXT = 320,          /* with its NUL */
+	NET_PORTS_MAX = 8,            /* ranges of one rule */
+	NET_POLICY_BYTES = 12 * 1024, /* as told to egress */
+	NET_ADDRESS_TEXT = 48,
+};
+
+struct net_address {
+	bool v6;
+	uint8_t a[16]; /* in network order; of IPv4 the first four bytes, the others 0 */
+};
+
+struct net_ports {
+	uint16_t first, last;
+};
+
+enum net_kind {
+	NET_EXACT, /* this name */
+	NET_BELOW, /* names below it */
+	NET_CIDR,  /* addresses */
+	NET_KIND_MAX,
+};
+
+/* What must be spoken; NET_ANY: whatever. */
+enum net_protocol { NET_ANY, NET_TLS, NET_HTTP, NET_PROTOCOL_MAX };
+
+struct net_rule {
+	enum net_kind kind;
+	enum net_protocol protocol;
+	bool deny;
+	char name[NET_NAME];        /* NET_EXACT, NET_BELOW (without "*.") */
+	struct net_address address; /* NET_CIDR; bits behind `bits` are 0 */
+	uint8_t bits;
+	struct net_ports ports[NET_PORTS_MAX];
+	unsigned int nports; /* 0: all */
+};
+
+struct net_policy {
+	enum net_mode mode;
+	struct net_rule *rules; /* its own */
+	unsigned int nrules;
+};
+
+extern const char *const net_mode_str[NET_MODE_MAX];         /* "none", "allow", "open" */
+extern const char *const net_protocol_str[NET_PROTOCOL_MAX]; /* "any", "tls", "http" */
+
+/* --- one rule --- */
+
+/* From its text. 0 or -1: e names the rule and says what is wrong with it. */
+int net_rule_read(const char *text, struct net_rule *ret, struct err *e);
+/* The parts of a rule that is an object. host: a name, "*.name", or an address without a port. */
+int net_rule_host(const char *host, struct net_rule *ret, struct err *e);
+/* One more port or range of ports. */
+int net_rule_port(struct net_rule *r, uint16_t first, uint16_t last, struct err *e);
+/* As net_rule_read() would take it again, as far as it can be a text. */
+void net_rule_text(const struct net_rule *r, char text[NET_RULE_TEXT]);
+
+/* --- addresses --- */
+
+/* "10.0.0.1" or "fe80::1", strictly. 0 or -EINVAL. */
+int net_address_read(const char *text, struct net_address *ret);
+void net_address_text(const struct net_address *a, char text[NET_ADDRESS_TEXT]);
+/* As the kernel hands it out; IPv4 in IPv6 becomes IPv4. */
+void net_address_v4(const uint8_t a[4], struct net_address *ret);
+void net_address_v6(const uint8_t a[16], struct net_address *ret);
+/* Whether it is one of the public network's: not of this machine, a private or a shared network, a link, a group, a metadata service, documentation, a test. */
+bool net_address_is_public(const struct net_address *a);
+bool net_address_is_in(const struct net_address *a, const struct net_address *net,
+		       unsigned int bits);
+
+/* --- a policy --- */
+
+void net_policy_init(struct net_policy *p);
+void net_policy_done(struct net_policy *p);
+/* One more rule. 0, or -1: e. */
+int net_policy_add(struct net_policy *p, const struct net_rule *r, struct err *e);
+/* The same once more. 0 or -ENOMEM. */
+int net_policy_copy(const struct net_policy *from, struct net_policy *ret);
+
+/* As bytes: how many, or -ENOBUFS. And back: 0, or -EPROTO; net_policy_done() in any case. */
+ptrdiff_t net_policy_encode(const struct net_policy *p, void *buf, size_t cap);
+int net_policy_decode(const void *buf, size_t n, struct net_policy *ret);
+
+/* --- routes of a box, by which the kernel decides first --- */
+
+enum { NET_ROUTES_MAX = 320 };
+
+struct net_route {
+	struct net_address address;
+	uint8_t bits;
+	bool refused; /* unreachable: an exception from a wider one */
+};
+
+/* Those that the policy needs: how many, or -E2BIG. Addresses that stand for names are among them unless it is NET_NONE. */
+int net_policy_routes(const struct net_policy *p, struct net_route v[NET_ROUTES_MAX]);
+/* The nth network that is not public; false: there are no more. */
+bool net_special(unsigned int n, struct net_address *ret, uint8_t *ret_bits);
+
+/* --- decisions --- */
+
+/* Which rule decided; there are others, too. */
+enum { NET_BY_NONE = -1 /* no rule allows it */, NET_BY_MODE = -2 /* NET_OPEN */ };
+
+struct net_verdict {
+	bool allowed;
+	int rule;                   /* its number, NET_BY_NONE or NET_BY_MODE */
+	enum net_protocol protocol; /* that it must speak, where it is allowed */
+};
+
+/* May this name have an address, because it may be connected to on some port? */
+struct net_verdict net_decide_name(const struct net_policy *p, const char *name);
+/* May it be connected to on this port? What it leads to is asked by net_decide_address(). */
+struct net_verdict net_decide_name_port(const struct net_policy *p, const char *name,
+					uint16_t port);
+/* May this address be connected to, by a name that was allowed, or (named false) by itself? */
+struct net_verdict net_decide_address(const struct net_policy *p, const struct net_address *a,
+				      uint16_t port, bool named);

@@ -1,0 +1,156 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A world to reach: a network namespace with public, private and metadata addresses on its loopback, a resolver, and servers.
+
+    python3 net_world.py DIRECTORY      in a namespace of its own (unshare -n); says "ready", and ends with its standard input
+
+What was asked of the resolver is in DIRECTORY/questions, a name a line; DIRECTORY/ca.pem signs the certificates of all names. Servers, on every address:
+80 HTTP and 443 HTTPS answer with JSON of what they were asked, 7 sends a greeting and then what it gets, 9 takes all and says how many bytes that were.
+"""
+import http.server
+import json
+import os
+import pathlib
+import socket
+import socketserver
+import ssl
+import struct
+import subprocess
+import sys
+import threading
+
+PUBLIC, OTHER, PRIVATE, METADATA = "93.184.216.34", "93.184.216.35", "10.9.9.9", "169.254.169.254"
+PUBLIC6 = "2606:2800:220:1::34"
+RESOLVER = "127.0.0.1:5300"
+# inner and meta lead where no name may lead; turns goes there the second time it is asked for.
+NAMES = {"web.test": [PUBLIC], "www.web.test": [PUBLIC], "other.test": [OTHER], "inner.test": [PRIVATE], "meta.test": [METADATA], "loop.test": ["127.0.0.1"],
+         "many.test": [PRIVATE, PUBLIC], "six.test": [], "dead.test": ["93.184.216.99"], "turns.test": [PUBLIC]}
+SIX = {"six.test": [PUBLIC6]}
+
+
+def run(*words):
+    subprocess.run(words, check=True, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+
+
+def make_addresses():
+    run("ip", "link", "set", "lo", "up")
+    for address in (PUBLIC, OTHER, PRIVATE, METADATA):
+        run("ip", "addr", "add", address + "/32", "dev", "lo")
+    run("ip", "-6", "addr", "add", PUBLIC6 + "/128", "dev", "lo", "nodad")
+
+
+def answer(query, asked):
+    at, labels = 12, []
+    while query[at]:
+        labels.append(query[at + 1:at + 1 + query[at]].decode("latin-1"))
+        at += query[at] + 1
+    kind = struct.unpack(">H", query[at + 1:at + 3])[0]
+    name = ".".join(labels).lower()
+    asked.write(f"{name}\n")
+    asked.flush()
+    found = [socket.inet_aton(a) for a in NAMES.get(name, [])] if kind == 1 else []
+    found += [socket.inet_pton(socket.AF_INET6, a) for a in SIX.get(name, [])] if kind == 28 else []
+    if name == "turns.test":
+        NAMES[name] = [PRIVATE]
+    flags = 0x8180 if name in NAMES else 0x8183
+    records = b"".join(b"\xc0\x0c" + struct.pack(">HHIH", kind, 1, 0, len(a)) + a for a in found)
+    return query[:2] + struct.pack(">HHHHH", flags, 1, len(found), 0, 0) + query[12:at + 5] + records
+
+
+def resolve(asked):
+    server = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+    host, port = RESOLVER.split(":")
+    server.bind((host, int(port)))
+    while True:
+        query, who = server.recvfrom(4096)
+        server.sendto(answer(query, asked), who)
+
+
+class Web(http.server.BaseHTTPRequestHandler):
+    protocol_version = "HTTP/1.1"
+
+    def do_GET(self):
+        length = int(self.headers.get("Content-Length") or 0)
+        body = self.rfile.read(length)
+        said = json.dumps({"host": self.headers.get("Host"), "path": self.path, "method": self.command, "at": self.connection.getsockname()[0],
+                           "name": getattr(self.connection, "asked_for", None), "bytes": len(body)}).encode()
+        self.send_response(200)
+        self.send_header("Content-Length", str(len(said)))
+        self.end_headers()
+        self.wfile.write(said)
+
+    do_POST = do_GET
+
+    def log_message(self, *_):
+        pass
+
+
+class Greeting(socketserver.BaseRequestHandler):
+    def handle(self):
+        self.request.sendall(b"hello\n")
+        while data := self.request.recv(65536):
+            self.request.sendall(data)
+
+
+class Sink(socketserver.BaseRequestHandler):
+    def handle(self):
+        total = 0
+        while data := self.request.recv(1 << 18):
+            total += len(data)
+        self.request.sendall(b"%d\n" % total)
+
+
+class Server(socketserver.ThreadingTCPServer):
+    allow_reuse_address = daemon_threads = True
+    request_queue_size = 1024
+
+    def handle_error(self, request, client_address):
+        pass
+
+
+class Server6(Server):
+    address_family = socket.AF_INET6
+
+
+def make_certificates(folder):
+    key, ca, want, cert = (str(folder / name) for name in ("key.pem", "ca.pem", "want.csr", "cert.pem"))
+    run("openssl", "req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1", "-nodes", "-days", "2", "-subj", "/CN=world",
+        "-keyout", key, "-out", ca)
+    run("openssl", "req", "-new", "-key", key, "-subj", "/CN=web.test", "-out", want)
+    names = folder / "names.cnf"
+    names.write_text("subjectAltName=" + ",".join("DNS:" + name for name in NAMES))
+    run("openssl", "x509", "-req", "-in", want, "-CA", ca, "-CAkey", key, "-set_serial", "1", "-days", "2", "-extfile", str(names), "-out", cert)
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.load_cert_chain(cert, key)
+
+    def remember(connection, name, _):
+        connection.asked_for = name
+
+    context.sni_callback = remember
+    return context
+
+
+class SecureServer(Server):
+    context = None
+
+    def finish_request(self, request, client_address):
+        try:
+            super().finish_request(self.context.wrap_socket(request, server_side=True), client_address)
+        except OSError:
+            pass
+
+
+def main():
+    folder = pathlib.Path(sys.argv[1])
+    make_addresses()
+    SecureServer.context = make_certificates(folder)
+    threading.Thread(target=resolve, args=[open(folder / "questions", "w", encoding="latin-1")], daemon=True).start()
+    for port, handler, kind in ((80, Web, Server), (443, Web, SecureServer), (7, Greeting, Server), (9, Sink, Server), (7001, Greeting, Server)):
+        for address in (PUBLIC, OTHER, PRIVATE, METADATA, "127.0.0.1"):
+            threading.Thread(target=kind((address, port), handler).serve_forever, daemon=True).start()
+    threading.Thread(target=Server6((PUBLIC6, 80), Web).serve_forever, daemon=True).start()
+    print("ready", flush=True)
+    os.read(0, 1)
+
+
+if __name__ == "__main__":
+    main()
