@@ -51,7 +51,7 @@ int chan_send(int fd, uint16_t type, uint64_t request, const void *body, size_t 
 		if (sendmsg(fd, &mh, MSG_NOSIGNAL) >= 0)
 			return 0;
 		if (errno != EINTR)
-			return -errno;
+			return errno == ECONNRESET ? -EPIPE : -errno; /* both: the peer is gone */
 	}
 }
 
@@ -98,13 +98,20 @@ int chan_recv(int fd, struct chan_msg *m)
 		.msg_controllen = sizeof(ctl.buf),
 	};
 	struct msg_in h;
+	bool reset = false;
 	ssize_t n;
 
 	m->nfds = 0;
 	m->len = 0;
-	do
+	for (;;) {
 		n = recvmsg(fd, &mh, MSG_CMSG_CLOEXEC);
-	while (n < 0 && errno == EINTR);
+		/* A peer that closes before it has read everything: the kernel says so once, ahead of
+		 * what that peer sent. */
+		if (n < 0 && errno == ECONNRESET && !reset)
+			reset = true;
+		else if (n >= 0 || errno != EINTR)
+			break;
+	}
 	if (n < 0)
 		return -errno;
 	if (take_fds(&mh, m) > CHAN_FDS || (mh.msg_flags & (MSG_TRUNC | MSG_CTRUNC)) != 0 ||

@@ -29,11 +29,12 @@ struct chan_msg {
 /* A connected pair, close-on-exec. 0 or -errno. */
 int chan_pair(int ret_fd[2]);
 
-/* Send one message; may block on a blocking socket. 0 or -errno. */
+/* Send one message; may block on a blocking socket. 0 or -errno: -EPIPE if the peer is gone. */
 int chan_send(int fd, uint16_t type, uint64_t request, const void *body, size_t len, const int *fds,
 	      unsigned int nfds);
 
-/* Receive one message. 1: got one (the caller owns its descriptors); 0: the peer is gone; -errno:
+/* Receive one message. 1: got one (the caller owns its descriptors); 0: the peer is gone, and all
+ * that it sent has been received, whether it had read what was sent to it or not; -errno:
  * -EAGAIN on an empty non-blocking socket, -EPROTO for a message that is cut, too long, too short,
  * or carries more descriptors than CHAN_FDS (all closed). */
 int chan_recv(int fd, struct chan_msg *m);

@@ -338,6 +338,27 @@ TEST(chan_tells_empty_from_gone)
 	CHECK_EQ_INT(chan_send(s[1], 1, 0, "x", 1, NULL, 0), -EBADF);
 }
 
+/* A peer that gives a reason and goes, without having read what it was asked meanwhile. */
+TEST(chan_last_words_are_heard_of_a_peer_that_did_not_listen)
+{
+	struct chan_msg m;
+	int s[2];
+
+	for (int ask = 0; ask < 2; ask++) {
+		CHECK_EQ_INT(chan_pair(s), 0);
+		CHECK_EQ_INT(chan_send(s[1], 1, 0, "unread", 6, NULL, 0), 0);
+		CHECK_EQ_INT(chan_send(s[0], 7, 0, "why", 3, NULL, 0), 0);
+		(void)close(s[0]);
+		if (ask)
+			CHECK_EQ_INT(chan_send(s[1], 1, 0, "x", 1, NULL, 0), -EPIPE);
+		CHECK_EQ_INT(chan_recv(s[1], &m), 1);
+		CHECK(m.type == 7 && m.len == 3);
+		CHECK_MEM(m.body, "why", 3);
+		CHECK_EQ_INT(chan_recv(s[1], &m), 0);
+		(void)close(s[1]);
+	}
+}
+
 TEST(chan_send_on_a_full_socket_says_so)
 {
 	static const uint8_t body[CHAN_MAX - CHAN_HEADER];
