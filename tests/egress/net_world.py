@@ -68,9 +68,18 @@ def resolve(asked):
 class Web(http.server.BaseHTTPRequestHandler):
     protocol_version = "HTTP/1.1"
 
+    def read_body(self):
+        if self.headers.get("Transfer-Encoding") != "chunked":
+            return self.rfile.read(int(self.headers.get("Content-Length") or 0))
+        body = b""
+        while size := int(self.rfile.readline(), 16):
+            body += self.rfile.read(size)
+            self.rfile.readline()
+        self.rfile.readline()
+        return body
+
     def do_GET(self):
-        length = int(self.headers.get("Content-Length") or 0)
-        body = self.rfile.read(length)
+        body = self.read_body()
         said = json.dumps({"host": self.headers.get("Host"), "path": self.path, "method": self.command, "at": self.connection.getsockname()[0],
                            "name": getattr(self.connection, "asked_for", None), "bytes": len(body)}).encode()
         self.send_response(200)
@@ -78,7 +87,7 @@ class Web(http.server.BaseHTTPRequestHandler):
         self.end_headers()
         self.wfile.write(said)
 
-    do_POST = do_GET
+    do_POST = do_PUT = do_DELETE = do_OPTIONS = do_PROPFIND = do_GET
 
     def log_message(self, *_):
         pass
