@@ -377,6 +377,27 @@ static int read_texts(struct decoder *x, const struct field *row, const struct j
 	return 0;
 }
 
+static int read_member(struct decoder *x, const struct field *row, const struct jsonr_node *n,
+		       void *out);
+
+/* An element of a list. */
+static int read_element(struct decoder *x, const struct fields *table, const struct jsonr_node *n,
+			void *out)
+{
+	if ((table->flags & FIELDS_OR_VALUE) == 0 || n->type == JSONR_OBJECT)
+		return read_object(x, table, n, out);
+	put_defaults(table, out);
+	for (size_t i = 0; i < table->n; i++) {
+		const struct field *row = &table->rows[i];
+
+		if ((n->type == JSONR_STRING && row->type == FIELD_STRING) ||
+		    (n->type == JSONR_INT && row->type == FIELD_INT))
+			return read_member(x, row, n, out);
+	}
+	refuse(x, FAULT_NOT_VALUE, n);
+	return 0;
+}
+
 static int read_list(struct decoder *x, const struct field *row, const struct jsonr_node *n,
 		     void *out)
 {
@@ -395,7 +416,7 @@ static int read_list(struct decoder *x, const struct field *row, const struct js
 	for (const struct jsonr_node *c = jsonr_first(x->doc, n);
 	     c != NULL && rc == 0 && !x->errs->more; c = jsonr_next(x->doc, c)) {
 		enter(x, NULL, list.n);
-		rc = read_object(x, row->sub, c, member(list.v, list.n * row->sub->size));
+		rc = read_element(x, row->sub, c, member(list.v, list.n * row->sub->size));
 		leave(x);
 		list.n++;
 	}

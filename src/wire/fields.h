@@ -86,6 +86,8 @@ struct field {
 
 enum fields_flags {
 	FIELDS_CLOSED = 1u << 0, /* a key that has no row is refused, not ignored */
+	/* In a list: a text or an integer stands for an object whose only member is the first row of that type. */
+	FIELDS_OR_VALUE = 1u << 1,
 };
 
 struct fields {
@@ -108,6 +110,7 @@ enum field_fault {
 	FAULT_UNCLEAR_BOOL, /* of a type that could be one, but says something else */
 	FAULT_NOT_LIST,
 	FAULT_NOT_OBJECT,
+	FAULT_NOT_VALUE, /* FIELDS_OR_VALUE: neither an object nor what may stand for one */
 	FAULT_TOO_SMALL,
 	FAULT_TOO_LARGE,
 	FAULT_TOO_SHORT,

@@ -42,6 +42,10 @@ static const struct {
 			       .msg = "Input should be a valid dictionary or object to extract "
 				      "fields from",
 			       .own = "must be an object" },
+	[FAULT_NOT_VALUE] = { .type = "model_attributes_type",
+			      .msg = "Input should be a valid dictionary or object to extract "
+				     "fields from",
+			      .own = "must be an object, or a value that stands for one" },
 	[FAULT_TOO_SMALL] = { .type = "greater_than_equal",
 			      .msg = "Input should be greater than or equal to ",
 			      .ctx = "ge",

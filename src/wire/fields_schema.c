@@ -115,6 +115,41 @@ static void write_type(const struct field *row, struct json *j)
 	json_close(j, ']');
 }
 
+/* What may stand for an object of this table: the first row of each type. */
+static void write_value(const struct fields *table, enum field_type type, struct json *j)
+{
+	for (size_t i = 0; i < table->n; i++) {
+		const struct field *row = &table->rows[i];
+
+		if (row->type != type)
+			continue;
+		json_open(j, NULL, '{');
+		json_str(j, "type", type_str[type]);
+		json_str(j, "description", row->doc);
+		if (type == FIELD_INT)
+			write_bounds(row, j, "minimum", "maximum", FIELD_NO_MIN);
+		else
+			write_bounds(row, j, "minLength", "maxLength", 0);
+		json_close(j, '}');
+		return;
+	}
+}
+
+static void write_items(const struct fields *table, struct json *j)
+{
+	if ((table->flags & FIELDS_OR_VALUE) == 0) {
+		fields_schema(table, j, "items");
+		return;
+	}
+	json_open(j, "items", '{');
+	json_open(j, "anyOf", '[');
+	write_value(table, FIELD_STRING, j);
+	write_value(table, FIELD_INT, j);
+	fields_schema(table, j, NULL);
+	json_close(j, ']');
+	json_close(j, '}');
+}
+
 static void write_row(const struct field *row, struct json *j)
 {
 	json_open(j, row->name, '{');
@@ -134,7 +169,7 @@ static void write_row(const struct field *row, struct json *j)
 		break;
 	case FIELD_LIST:
 		write_bounds(row, j, "minItems", "maxItems", 0);
-		fields_schema(row->sub, j, "items");
+		write_items(row->sub, j);
 		break;
 	case FIELD_STRINGS:
 		write_bounds(row, j, "minItems", "maxItems", 0);

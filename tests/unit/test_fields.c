@@ -1065,6 +1065,104 @@ TEST(fields_reads_true_for_an_object)
 		     "`additionalProperties`:false}");
 }
 
+/* --- a value that stands for an object --------------------------------------------------------------------------- */
+
+struct short_form {
+	struct field_str name, other;
+	int64_t number;
+	bool flag;
+};
+
+struct short_forms {
+	struct field_list v;
+};
+
+/* clang-format off */
+static const struct field short_rows[] = {
+	{ "flag", FIELD_BOOL, 0, 0, 0, true, AT(short_form, flag), .doc = "yes or no" },
+	{ "name", FIELD_STRING, FIELD_ONE_OF, 1, 3, 0, AT(short_form, name), .doc = "a name" },
+	{ "other", FIELD_STRING, FIELD_ONE_OF, 1, 9, 0, AT(short_form, other), .doc = "another one" },
+	{ "number", FIELD_INT, 0, 0, 9, 4, AT(short_form, number), .doc = "a number" },
+};
+static const struct fields short_table = { "Short", short_rows, ARRAY_LEN(short_rows), sizeof(struct short_form), FIELDS_CLOSED | FIELDS_OR_VALUE };
+/* clang-format on */
+
+static const struct field shorts_row = {
+	"v", FIELD_LIST, 0, 0, 9, 0, AT(short_forms, v), .doc = "some", .sub = &short_table
+};
+static const struct fields shorts_table = { "Shorts", &shorts_row, 1, sizeof(struct short_forms),
+					    FIELDS_CLOSED };
+
+TEST(fields_reads_values_that_stand_for_objects)
+{
+	struct short_forms out;
+	struct body *b =
+		take(&shorts_table, "{`v`:[`ab`,7,{`other`:`x`,`number`:2,`flag`:false}]}", &out);
+	const struct short_form *v = out.v.v;
+
+	CHECK_EQ_INT(b->rc, 0);
+	CHECK_EQ_INT(out.v.n, 3);
+	CHECK_STR(v[0].name.p, "ab");
+	CHECK(v[0].name.set && !v[0].other.set && v[0].flag && v[0].number == 4);
+	CHECK(!v[1].name.set && v[1].number == 7);
+	CHECK_STR(v[2].other.p, "x");
+	CHECK(v[2].number == 2 && !v[2].flag);
+	give_back(b);
+}
+
+TEST(fields_answer_to_values_that_stand_for_nothing)
+{
+	static const struct {
+		const char *text, *message;
+	} rows[] = {
+		{ "{`v`:[`a`,``]}", "'v[1]' must have at least 1 byte" },
+		{ "{`v`:[`abcd`]}", "'v[0]' must have at most 3 bytes" },
+		{ "{`v`:[10]}", "'v[0]' must be at most 9" },
+		{ "{`v`:[1.5]}", "'v[0]' must be an object, or a value that stands for one" },
+		{ "{`v`:[true]}", "'v[0]' must be an object, or a value that stands for one" },
+		{ "{`v`:[null]}", "'v[0]' must be an object, or a value that stands for one" },
+		{ "{`v`:[[]]}", "'v[0]' must be an object, or a value that stands for one" },
+		{ "{`v`:`a`}", "'v' must be a list" },
+		{ "{`v`:[{}]}", "'v[0]' must have exactly one of 'name', 'other'" },
+		{ "{`v`:[{`name`:`a`,`x`:1}]}", "'v[0].x' is not a known field" },
+	};
+
+	for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
+		struct short_forms out;
+		struct body *b = take(&shorts_table, rows[i].text, &out);
+		struct json j;
+
+		CHECK_EQ_INT(b->rc, -EINVAL);
+		json_init(&j);
+		field_errors_own(&b->errs, NULL, &j);
+		json_raw(&j, "", 1);
+		if (strstr(j.buf, rows[i].message) == NULL)
+			test_fail(__FILE__, __LINE__, "%s: %s", rows[i].text, j.buf);
+		json_done(&j);
+		give_back(b);
+	}
+}
+
+TEST(fields_writes_the_schema_of_values_that_stand_for_objects)
+{
+	CHECK_STR(fields_check(&shorts_table), NULL);
+	check_schema(&shorts_table,
+		     "{`type`:`object`,`title`:`Shorts`,`properties`:{"
+		     "`v`:{`type`:`array`,`description`:`some`,`maxItems`:9,`items`:{`anyOf`:["
+		     "{`type`:`string`,`description`:`a name`,`minLength`:1,`maxLength`:3},"
+		     "{`type`:`integer`,`description`:`a number`,`minimum`:0,`maximum`:9},"
+		     "{`type`:`object`,`title`:`Short`,`properties`:{"
+		     "`flag`:{`type`:`boolean`,`description`:`yes or no`,`default`:true},"
+		     "`name`:{`type`:`string`,`description`:`a name`,`minLength`:1,`maxLength`:3},"
+		     "`other`:{`type`:`string`,`description`:`another one`,`minLength`:1,"
+		     "`maxLength`:9},"
+		     "`number`:{`type`:`integer`,`description`:`a number`,`minimum`:0,`maximum`:9,"
+		     "`default`:4}},"
+		     "`oneOf`:[{`required`:[`name`]},{`required`:[`other`]}],"
+		     "`additionalProperties`:false}]},`default`:[]}},"
+		     "`additionalProperties`:false}");
+}
+
 /* --- the tables themselves ------------------------------------------------------------------------------------- */
 
 TEST(fields_tables_of_this_file_are_right)
