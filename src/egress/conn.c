@@ -21,6 +21,12 @@ static void update(struct econn *c);
 
 /* --- the end ------------------------------------------------------------------------------------ */
 
+static bool is_refusal(enum egress_why why)
+{
+	return why == EGRESS_NOT_ALLOWED || why == EGRESS_NOT_PUBLIC || why == EGRESS_OTHER_NAME ||
+	       why == EGRESS_OTHER_PROTOCOL || why == EGRESS_REQUEST || why == EGRESS_TOO_MANY;
+}
+
 static void tell_record(const struct econn *c, enum egress_why why)
 {
 	struct egress_record r = { .box = c->box->id,
@@ -37,8 +43,7 @@ static void tell_record(const struct econn *c, enum egress_why why)
 		(void)memcpy(r.name, c->name, sizeof(r.name));
 	c->box->figures.sent += r.sent;
 	c->box->figures.received += r.received;
-	if (why == EGRESS_NOT_ALLOWED || why == EGRESS_NOT_PUBLIC || why == EGRESS_OTHER_NAME ||
-	    why == EGRESS_OTHER_PROTOCOL || why == EGRESS_TOO_MANY)
+	if (is_refusal(why))
 		c->box->figures.refused++;
 	keeper_tell(c->box->e, &r);
 }
@@ -68,7 +73,8 @@ void conn_end(struct econn *c, enum egress_why why)
 	c->ending = true;
 	tell_record(c, why);
 	/* Who was told in words has what it needs, and finds the end behind it. */
-	if (why != EGRESS_CLOSED && (c->told == TOLD_NOTHING || c->state == CONN_OPEN))
+	if (why != EGRESS_CLOSED && !c->answered &&
+	    (c->told == TOLD_NOTHING || c->state == CONN_OPEN))
 		reset(c->client_fd);
 	if (why != EGRESS_CLOSED)
 		reset(c->server_fd);
@@ -171,7 +177,7 @@ static int write_held(struct econn *c)
 /* Look at it, and pass on what may go. */
 static void move_held(struct econn *c)
 {
-	int r = sniff_step(c);
+	int r = c->state == CONN_OPEN ? sniff_step(c) : 0;
 
 	if (r == 0 && write_held(c) < 0) {
 		conn_end(c, EGRESS_BROKEN);
@@ -182,7 +188,9 @@ static void move_held(struct econn *c)
 	    !http_flow_wants_answer(c))
 		r = -EBADMSG;
 	if (r < 0) {
-		conn_end(c, r == -EACCES ? EGRESS_OTHER_NAME : EGRESS_OTHER_PROTOCOL);
+		conn_end(c, r == -EACCES  ? EGRESS_OTHER_NAME
+			    : r == -EPERM ? EGRESS_REQUEST
+					  : EGRESS_OTHER_PROTOCOL);
 		return;
 	}
 	if (c->client_ended && c->held > 0 && c->pass == 0 && c->state == CONN_OPEN &&
@@ -300,6 +308,14 @@ static void update(struct econn *c)
 
 void conn_opened(struct econn *c)
 {
+	/* Rules may have changed while it was on its way. */
+	c->place = net_decide_address(&c->box->policy, &c->address, c->port, c->named);
+	if (!c->place.allowed || conn_spoken(c) == 0) {
+		if (c->entry == ENTRY_PROXY)
+			(void)proxy_tell(c, EACCES);
+		conn_end(c, EGRESS_NOT_ALLOWED);
+		return;
+	}
 	c->state = CONN_OPEN;
 	c->box->figures.connections++;
 	c->up = (struct relay){ .from = c->client_fd, .to = c->server_fd, .pipe = { -1, -1 } };
@@ -330,17 +346,43 @@ void conn_go(struct econn *c)
 		update(c);
 }
 
-bool conn_may_stay(const struct econn *c)
+unsigned int conn_spoken(const struct econn *c)
+{
+	return c->verdict.spoken & c->place.spoken;
+}
+
+bool conn_is_narrow(const struct econn *c)
+{
+	return c->verdict.narrow || c->place.narrow;
+}
+
+/* By what it has said so far. Who was let go for good cannot be asked about requests any more. */
+static bool may_speak_on(const struct econn *c)
+{
+	static const unsigned int bits[] = { [SAID_NOTHING] = NET_SPOKEN_ALL,
+					     [SAID_TLS] = NET_SPOKEN_TLS,
+					     [SAID_HTTP] = NET_SPOKEN_HTTP,
+					     [SAID_OTHER] = NET_SPOKEN_OTHER };
+
+	if ((conn_spoken(c) & bits[c->said]) == 0)
+		return false;
+	return c->said != SAID_HTTP || !c->whole || !conn_is_narrow(c);
+}
+
+bool conn_may_stay(struct econn *c)
 {
 	const struct net_policy *p = &c->box->policy;
 
 	if (c->state == CONN_ASKING)
 		return p->mode != NET_NONE;
-	if (!c->named)
-		return net_decide_address(p, &c->address, c->port, false).allowed;
-	if (!net_decide_name_port(p, c->name, c->port).allowed)
+	c->verdict = c->named ? net_decide_name_port(p, c->name, c->port)
+			      : net_decide_address(p, &c->address, c->port, false);
+	if (!c->verdict.allowed)
 		return false;
-	return c->state != CONN_OPEN || net_decide_address(p, &c->address, c->port, true).allowed;
+	if (c->state != CONN_OPEN)
+		return true; /* where it leads is asked about when it is there */
+	c->place = net_decide_address(p, &c->address, c->port, c->named);
+	return c->place.allowed && may_speak_on(c);
 }
 
 /* What it was meant for: the kernel has brought it here with its own address. -errno: it came to the listener itself. */

@@ -219,7 +219,8 @@ struct econn {
 	char name[NET_NAME];
 	struct net_address address; /* where it is connected, or is to be */
 	uint16_t port;
-	struct net_verdict verdict;
+	struct net_verdict verdict; /* of its name, or of its address where it has none */
+	struct net_verdict place;   /* of the address that was connected to */
 	struct net_address tries[ADDRESSES_MAX];
 	unsigned int ntries, tried;
 	struct lookup lookup;
@@ -232,6 +233,7 @@ struct econn {
 	enum said said;
 	bool whole; /* what is not held goes out as it is */
 	bool client_ended;
+	bool answered; /* it was told why not, and is to find that, not a reset */
 	struct http_flow *http;
 	enum {
 		TOLD_NOTHING,
@@ -253,7 +255,11 @@ void conn_end(struct econn *c, enum egress_why why);
 /* The place that it wants is known: decide, look up, connect. */
 void conn_go(struct econn *c);
 /* Again, because rules have changed: whether it may stay. */
-bool conn_may_stay(const struct econn *c);
+bool conn_may_stay(struct econn *c);
+/* What may be spoken on it, bits of NET_SPOKEN_…; known when it is open. */
+unsigned int conn_spoken(const struct econn *c);
+/* Whether each of its requests is to be asked about. */
+bool conn_is_narrow(const struct econn *c);
 /* The other side is there. */
 void conn_opened(struct econn *c);
 void conn_on_server(void *arg, uint32_t events);
@@ -276,8 +282,8 @@ int proxy_tell(struct econn *c, int error);
 
 /* --- sniff.c --- */
 
-/* Look at what is held: c->pass bytes of it may go out, c->whole when nothing more is to be looked at. 0, or -EACCES: it is not what it
- * may be, -EBADMSG: nobody can tell what it is. */
+/* Look at what is held: c->pass bytes of it may go out, c->whole when nothing more is to be looked at. 0, or -EACCES: it is for somebody else than it
+ * may be, -EPERM: it asks for what it may not, and was told so, -EBADMSG: nobody can tell what it is. Only when it is open. */
 int sniff_step(struct econn *c);
 
 /* --- http_flow.c --- */

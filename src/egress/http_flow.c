@@ -14,6 +14,7 @@
 #include <stdio.h>
 #include <string.h>
 #include <strings.h>
+#include <sys/socket.h>
 
 enum flow_state { FLOW_HEAD, FLOW_LENGTH, FLOW_CHUNKS, FLOW_ANSWER };
 
@@ -51,6 +52,61 @@ static bool is_ours(const struct econn *c, struct http_slice host)
 	return dnsname_read(host.p, n, name) == 0 && strcmp(name, c->name) == 0;
 }
 
+/* In words, where there is nobody else's answer that it could be taken for a part of. */
+static int refuse(struct econn *c, const struct http_flow *f)
+{
+	char body[512], text[768];
+	int n;
+
+	if (f->requests > 0 || c->down.bytes > 0)
+		return -EPERM;
+	(void)snprintf(
+		body, sizeof(body),
+		"glovebox: %.*s %.*s at %s:%u is not allowed by the network rules of this box\n",
+		(int)f->head.method.n, f->head.method.p,
+		f->head.target.n > 128 ? 128 : (int)f->head.target.n, f->head.target.p,
+		c->named ? c->name : "this address", c->port);
+	n = snprintf(text, sizeof(text),
+		     "HTTP/1.1 403 Forbidden\r\nContent-Type: text/plain\r\nContent-Length: %zu\r\n"
+		     "Connection: close\r\n\r\n%s",
+		     strlen(body), body);
+	c->answered = send(c->client_fd, text, (size_t)n, MSG_DONTWAIT | MSG_NOSIGNAL) == n;
+	return -EPERM;
+}
+
+/* Headers by which some servers take a request for another one. */
+static bool means_another(const struct http_head *h)
+{
+	static const char *const names[] = { "X-HTTP-Method-Override", "X-HTTP-Method",
+					     "X-Method-Override",      "X-Original-URL",
+					     "X-Rewrite-URL",          "X-Original-Method" };
+
+	for (unsigned int i = 0; i < ARRAY_LEN(names); i++)
+		if (http_find(h, names[i]) != NULL)
+			return true;
+	return false;
+}
+
+/* Method and path, where rules tell them apart. */
+static int ask(struct econn *c, const struct http_flow *f)
+{
+	char method[HTTP_METHOD_MAX + 1], path[NET_PATH_TEXT];
+	struct net_request q = { .name = c->named ? c->name : NULL,
+				 .address = &c->address,
+				 .port = c->port,
+				 .method = method,
+				 .path = path };
+
+	if (!conn_is_narrow(c))
+		return 0;
+	(void)snprintf(method, sizeof(method), "%.*s", (int)f->head.method.n, f->head.method.p);
+	if (means_another(&f->head) ||
+	    net_path_plain(f->head.target.p, f->head.target.n, path) < 0 ||
+	    !net_decide_request(&c->box->policy, &q).allowed)
+		return refuse(c, f);
+	return 0;
+}
+
 static int take_head(struct econn *c, struct http_flow *f)
 {
 	struct http_refusal why;
@@ -67,6 +123,9 @@ static int take_head(struct econn *c, struct http_flow *f)
 	if (http_find(&f->head, "Upgrade") != NULL &&
 	    (!f->head.upgrade_websocket || f->requests > 0))
 		return -EBADMSG;
+	r = ask(c, f);
+	if (r < 0)
+		return r;
 	f->requests++;
 	f->scanned = 0;
 	c->pass += (size_t)n;

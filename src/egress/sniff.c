@@ -42,7 +42,7 @@ static int look_at_tls(struct econn *c)
 	/* A second name in it that we cannot read, behind one that the rules have allowed. */
 	if (c->named && h.has_ech && c->verdict.rule != NET_BY_MODE)
 		return -EACCES;
-	if (c->verdict.protocol == NET_HTTP)
+	if ((conn_spoken(c) & NET_SPOKEN_TLS) == 0)
 		return -EBADMSG;
 	return let_go(c, SAID_TLS);
 }
@@ -77,9 +77,9 @@ static int find_out(struct econn *c)
 		return 0;
 	if (r > 0) {
 		c->said = SAID_HTTP;
-		return c->verdict.protocol == NET_TLS ? -EBADMSG : http_flow_step(c);
+		return (conn_spoken(c) & NET_SPOKEN_HTTP) == 0 ? -EBADMSG : http_flow_step(c);
 	}
-	return c->verdict.protocol == NET_ANY ? let_go(c, SAID_OTHER) : -EBADMSG;
+	return (conn_spoken(c) & NET_SPOKEN_OTHER) == 0 ? -EBADMSG : let_go(c, SAID_OTHER);
 }
 
 int sniff_step(struct econn *c)

@@ -9,6 +9,7 @@
 
 #include "base/own.h"
 #include "gate/boxes.h"
+#include "gate/net_rules.h"
 #include "wire/egressmsg.h"
 
 #include <stdio.h>
@@ -17,31 +18,12 @@
 /* clang-format off */
 static const struct field rows[] = {
 	{ "policy", FIELD_STRING, 0, FIELD_NO_MIN, FIELD_NO_MAX, 0, offsetof(struct box_network, policy), .doc = "what it may reach: nothing, what rules allow, or public addresses (and what rules allow)", .text = "none", .words = "none allow open" },
-	{ "rules", FIELD_STRINGS, 0, 0, NET_RULES_MAX, 0, offsetof(struct box_network, rules), .doc = "pypi.org, *.pypi.org, 10.1.0.0/16, [2001:db8::]/32, each with :port or :first-last if it is to be some ports only; ! in front denies, and wins" },
+	{ "rules", FIELD_LIST, 0, 0, NET_RULES_MAX, 0, offsetof(struct box_network, rules), .doc = "what it may reach, or (deny) may not: texts, or objects that can say more", .sub = &net_rule_fields },
 };
 /* clang-format on */
 
 const struct fields box_network_fields = { "BoxNetwork", rows, ARRAY_LEN(rows),
 					   sizeof(struct box_network), FIELDS_CLOSED };
-
-static int take_rules(struct req *r, const char *field, const struct field_list *list,
-		      struct net_policy *p)
-{
-	const struct field_str *v = list->v;
-	char where[48];
-
-	for (size_t i = 0; i < list->n; i++) {
-		struct net_rule rule;
-		struct err e;
-
-		(void)snprintf(where, sizeof(where), "%s[%zu]", field, i);
-		if (net_rule_read(v[i].p, &rule, &e) < 0 || net_policy_add(p, &rule, &e) < 0) {
-			own_refuse(r, OWN_INVALID_FIELD, where, "'%s': %s", where, e.text);
-			return -1;
-		}
-	}
-	return 0;
-}
 
 /* One that the keeper takes. */
 static bool fits(const struct net_policy *p)
@@ -61,7 +43,7 @@ int box_net_take(struct req *r, const char *prefix, const struct box_network *in
 		if (strcmp(net_mode_str[i], in->policy.p) == 0)
 			ret->mode = (enum net_mode)i;
 	(void)snprintf(field, sizeof(field), "%srules", prefix);
-	if (take_rules(r, field, &in->rules, ret) < 0) {
+	if (net_rules_take(r, field, &in->rules, ret) < 0) {
 		net_policy_done(ret);
 		return -1;
 	}
@@ -80,14 +62,10 @@ int box_net_take(struct req *r, const char *prefix, const struct box_network *in
 
 void box_net_put(const struct net_policy *p, struct json *j)
 {
-	char text[NET_RULE_TEXT];
-
 	json_str(j, "policy", net_mode_str[p->mode]);
 	json_open(j, "rules", '[');
-	for (unsigned int i = 0; i < p->nrules; i++) {
-		net_rule_text(&p->rules[i], text);
-		json_str(j, NULL, text);
-	}
+	for (unsigned int i = 0; i < p->nrules; i++)
+		net_rule_put(&p->rules[i], j);
 	json_close(j, ']');
 }
 

@@ -79,7 +79,7 @@ const struct api_member api_members[] = {
 	{ "LimitValues", "scratch_bytes", "integer", 0, NULL, "bytes in /tmp and the home directory together" },
 	{ "LimitValues", "shm_bytes", "integer", 0, NULL, "bytes in /dev/shm" },
 	{ "Network", "policy", "string", 0, "none allow open", "what it may reach" },
-	{ "Network", "rules", "string", MEMBER_LIST, NULL, "with policy allow" },
+	{ "Network", "rules", "string object", MEMBER_LIST, NULL, "texts, and objects (NetworkRule) where a text does not say it all" },
 	{ "FigureValues", "wall_ms", "integer", 0, NULL, "since it was made" },
 	{ "FigureValues", "cpu_ms", "integer null", 0, NULL, "of all its processes" },
 	{ "FigureValues", "peak_memory_bytes", "integer null", 0, NULL, "of all its processes" },

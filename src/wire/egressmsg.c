@@ -12,6 +12,7 @@ const char *const egress_why_str[] = {
 	[EGRESS_UNREACHABLE] = "unreachable",
 	[EGRESS_OTHER_NAME] = "other_name",
 	[EGRESS_OTHER_PROTOCOL] = "other_protocol",
+	[EGRESS_REQUEST] = "request",
 	[EGRESS_BROKEN] = "broken",
 	[EGRESS_IDLE] = "idle",
 	[EGRESS_CUT] = "cut",

@@ -30,6 +30,7 @@ enum egress_why {
 	EGRESS_UNREACHABLE,    /* nobody answers there */
 	EGRESS_OTHER_NAME,     /* it asked for another name than it was connected to */
 	EGRESS_OTHER_PROTOCOL, /* it spoke what its rule does not allow, or what nobody can read */
+	EGRESS_REQUEST,        /* no rule allows what it asked for, by method and path */
 	EGRESS_BROKEN,         /* one side went away */
 	EGRESS_IDLE,
 	EGRESS_CUT,      /* the rules changed */

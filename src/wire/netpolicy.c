@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* A policy: its rules, its bytes, and what it says of a name or an address. */
+/* A policy: its rules, and its bytes. What it says of a name, an address or a request is in netdecide.c. */
 #include "wire/netrule.h"
 
 #include "base/own.h"
@@ -67,6 +67,16 @@ int net_policy_copy(const struct net_policy *from, struct net_policy *ret)
 
 /* --- bytes ------------------------------------------------------------------------------------ */
 
+static void put_narrow(struct msg_out *m, const struct net_rule *r)
+{
+	const char *path = r->paths;
+
+	msg_put_u8(m, r->methods);
+	msg_put_u8(m, r->npaths);
+	for (unsigned int i = 0; i < r->npaths; i++, path += strlen(path) + 1)
+		msg_put_str(m, path);
+}
+
 ptrdiff_t net_policy_encode(const struct net_policy *p, void *buf, size_t cap)
 {
 	struct msg_out m;
@@ -92,6 +102,7 @@ ptrdiff_t net_policy_encode(const struct net_policy *p, void *buf, size_t cap)
 			msg_put_u16(&m, r->ports[k].first);
 			msg_put_u16(&m, r->ports[k].last);
 		}
+		put_narrow(&m, r);
 	}
 	return m.failed ? -ENOBUFS : (ptrdiff_t)m.len;
 }
@@ -120,6 +131,24 @@ static int get_name(struct msg_in *m, struct net_rule *r)
 	return dnsname_read(name, n, r->name) < 0 ? -EPROTO : 0;
 }
 
+static int get_narrow(struct msg_in *m, struct net_rule *r)
+{
+	uint8_t methods = msg_get_u8(m), npaths = msg_get_u8(m);
+	struct err e;
+
+	if (methods >= 1u << NET_METHOD_MAX)
+		return -EPROTO;
+	r->methods = methods;
+	for (unsigned int i = 0; i < npaths; i++) {
+		char path[NET_PATHS_BYTES];
+
+		(void)msg_get_str(m, path, sizeof(path));
+		if (m->failed || net_rule_path(r, path, &e) < 0)
+			return -EPROTO;
+	}
+	return 0;
+}
+
 static int get_rule(struct msg_in *m, struct net_rule *r)
 {
 	uint8_t kind = msg_get_u8(m), deny = msg_get_u8(m), protocol = msg_get_u8(m), nports;
@@ -139,7 +168,7 @@ static int get_rule(struct msg_in *m, struct net_rule *r)
 		if (net_rule_port(r, first, last, &e) < 0)
 			return -EPROTO;
 	}
-	return m->failed ? -EPROTO : 0;
+	return get_narrow(m, r) < 0 || m->failed ? -EPROTO : 0;
 }
 
 int net_policy_decode(const void *buf, size_t n, struct net_policy *ret)
@@ -164,97 +193,4 @@ int net_policy_decode(const void *buf, size_t n, struct net_policy *ret)
 			return -ENOMEM;
 	}
 	return msg_end(&m);
-}
-
-/* --- decisions -------------------------------------------------------------------------------- */
-
-static bool has_port(const struct net_rule *r, uint16_t port)
-{
-	for (unsigned int i = 0; i < r->nports; i++)
-		if (port >= r->ports[i].first && port <= r->ports[i].last)
-			return true;
-	return r->nports == 0;
-}
-
-static bool is_below(const char *name, const char *above)
-{
-	size_t n = strlen(name), len = strlen(above);
-
-	return n > len + 1 && name[n - len - 1] == '.' && strcmp(name + n - len, above) == 0;
-}
-
-static bool has_name(const struct net_rule *r, const char *name)
-{
-	switch (r->kind) {
-	case NET_EXACT:
-		return strcmp(r->name, name) == 0;
-	case NET_BELOW:
-		return is_below(name, r->name);
-	case NET_CIDR:
-	case NET_KIND_MAX:
-		break;
-	}
-	return false;
-}
-
-/* What is asked about: a name or an address, on a port or (0) on any. */
-struct asked {
-	const char *name;
-	const struct net_address *address;
-	uint16_t port;
-};
-
-static bool is_about(const struct net_rule *r, const struct asked *q)
-{
-	/* On some port: a rule that denies a few of them leaves others. */
-	if (q->port == 0 ? r->deny && r->nports > 0 : !has_port(r, q->port))
-		return false;
-	if (q->name != NULL)
-		return has_name(r, q->name);
-	return r->kind == NET_CIDR && net_address_is_in(q->address, &r->address, r->bits);
-}
-
-/* The first rule that denies, else the first that allows, else `otherwise`. */
-static struct net_verdict decide(const struct net_policy *p, const struct asked *q, bool otherwise,
-				 int by)
-{
-	struct net_verdict v = { .allowed = otherwise, .rule = otherwise ? by : NET_BY_NONE };
-	bool found = false;
-
-	if (p->mode == NET_NONE)
-		return (struct net_verdict){ .rule = NET_BY_NONE };
-	for (unsigned int i = 0; i < p->nrules; i++) {
-		const struct net_rule *r = &p->rules[i];
-
-		if (!is_about(r, q) || (found && !r->deny))
-			continue;
-		v = (struct net_verdict){ .allowed = !r->deny,
-					  .rule = (int)i,
-					  .protocol = r->protocol };
-		if (r->deny)
-			break;
-		found = true;
-	}
-	return v;
-}
-
-struct net_verdict net_decide_name_port(const struct net_policy *p, const char *name, uint16_t port)
-{
-	const struct asked q = { .name = name, .port = port };
-
-	return decide(p, &q, p->mode == NET_OPEN, NET_BY_MODE);
-}
-
-struct net_verdict net_decide_name(const struct net_policy *p, const char *name)
-{
-	return net_decide_name_port(p, name, 0);
-}
-
-struct net_verdict net_decide_address(const struct net_policy *p, const struct net_address *a,
-				      uint16_t port, bool named)
-{
-	const struct asked q = { .address = a, .port = port };
-	bool enough = net_address_is_public(a) && (named || p->mode == NET_OPEN);
-
-	return decide(p, &q, enough, NET_BY_MODE);
 }

@@ -16,6 +16,9 @@ _Static_assert(ARRAY_LEN(net_mode_str) == NET_MODE_MAX, "a mode lacks its word")
 const char *const net_protocol_str[] = { "any", "tls", "http" };
 _Static_assert(ARRAY_LEN(net_protocol_str) == NET_PROTOCOL_MAX, "a protocol lacks its word");
 
+const char *const net_method_str[] = { "GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS" };
+_Static_assert(ARRAY_LEN(net_method_str) == NET_METHOD_MAX, "a method lacks its word");
+
 /* Clears what no address of this network has. */
 static void cut_bits(struct net_address *a, unsigned int bits)
 {
@@ -139,6 +142,78 @@ static int take_ports(struct net_rule *r, char *text)
 		return -1;
 	return net_rule_port(r, (uint16_t)first, (uint16_t)last, &e);
 }
+
+int net_rule_port_text(struct net_rule *r, const char *text, struct err *e)
+{
+	char copy[16];
+
+	if (r->nports == NET_PORTS_MAX)
+		return net_rule_port(r, 1, 1, e);
+	if (strlen(text) < sizeof(copy)) {
+		(void)snprintf(copy, sizeof(copy), "%s", text);
+		if (take_ports(r, copy) == 0)
+			return 0;
+	}
+	return err_set(e, ERR_INPUT, 0, "'%.32s' is no port, 1 to 65535, and no 'first-last'",
+		       text);
+}
+
+/* --- requests --------------------------------------------------------------------------------- */
+
+int net_rule_method(struct net_rule *r, const char *method, struct err *e)
+{
+	for (unsigned int i = 0; i < NET_METHOD_MAX; i++)
+		if (strcmp(method, net_method_str[i]) == 0) {
+			r->methods |= (uint8_t)(1u << i);
+			return 0;
+		}
+	return err_set(e, ERR_INPUT, 0,
+		       "'%.32s' is no method that a rule can name: GET, HEAD, POST, PUT, PATCH, "
+		       "DELETE, OPTIONS",
+		       method);
+}
+
+static size_t paths_bytes(const struct net_rule *r)
+{
+	size_t n = 0;
+
+	for (unsigned int i = 0; i < r->npaths; i++)
+		n += strlen(r->paths + n) + 1;
+	return n;
+}
+
+int net_rule_path(struct net_rule *r, const char *path, struct err *e)
+{
+	size_t at = paths_bytes(r), n = strlen(path) + 1;
+	char plain[NET_PATH_TEXT];
+
+	if (r->npaths == NET_PATHS_MAX || n > sizeof(r->paths) - at)
+		return err_set(e, ERR_INPUT, 0, "a rule can have %d paths, of %d bytes in all",
+			       NET_PATHS_MAX, NET_PATHS_BYTES);
+	/* As it is compared: decoded. */
+	if (path[0] != '/' || strpbrk(path, "%?#") != NULL ||
+	    net_path_plain(path, n - 1, plain) < 0)
+		return err_set(e, ERR_INPUT, 0,
+			       "'%.200s' is no path: it begins with '/', and has no '%%', '?', "
+			       "'#', '\\', spaces, "
+			       "empty parts, '.' or '..'",
+			       path);
+	(void)memcpy(r->paths + at, path, n);
+	r->npaths++;
+	return 0;
+}
+
+bool net_rule_is_narrow(const struct net_rule *r)
+{
+	return r->methods != 0 || r->npaths > 0;
+}
+
+bool net_rule_has_text(const struct net_rule *r)
+{
+	return r->protocol == NET_ANY && r->nports <= 1 && !net_rule_is_narrow(r);
+}
+
+/* --- text --------------------------------------------------------------------------------------- */
 
 /* Where ":PORT" begins; NULL: there is none. An address of IPv6 has its colons in brackets. */
 static char *find_port(char *text)

@@ -9,6 +9,9 @@
  * (1) Deny wins, whatever else allows it. (2) Without a rule that allows it nothing is, but in NET_OPEN, where names and public addresses are.
  * (3) An address that is not public needs a rule that has the address: a name that leads there is not enough. (4) An address has one form: dotted
  * quads without leading zeros; IPv4 in IPv6 is IPv4. (5) Names are compared in lower case without a dot at the end.
+ *
+ * A rule that is an object may also say what must be spoken, and of HTTP which requests: by method and by path. Such a rule is narrow. A connection for which only narrow
+ * rules speak, or of which a narrow one denies something, must be one whose requests can be read; each of them is asked about.
  */
 #pragma once
 
@@ -25,6 +28,9 @@ enum {
 	NET_RULES_MAX = 256,          /* of one policy */
 	NET_RULE_TEXT = 320,          /* with its NUL */
 	NET_PORTS_MAX = 8,            /* ranges of one rule */
+	NET_PATHS_MAX = 8,            /* of one rule */
+	NET_PATHS_BYTES = 512,        /* all of them, each with its NUL */
+	NET_PATH_TEXT = 8193,         /* of a request, with its NUL */
 	NET_POLICY_BYTES = 12 * 1024, /* as told to egress */
 	NET_ADDRESS_TEXT = 48,
 };
@@ -48,6 +54,21 @@ enum net_kind {
 /* What must be spoken; NET_ANY: whatever. */
 enum net_protocol { NET_ANY, NET_TLS, NET_HTTP, NET_PROTOCOL_MAX };
 
+/* What can be told apart of what is spoken; bits. */
+enum { NET_SPOKEN_TLS = 1, NET_SPOKEN_HTTP = 2, NET_SPOKEN_OTHER = 4, NET_SPOKEN_ALL = 7 };
+
+/* Methods of HTTP that a rule can name, as bits of their number. */
+enum net_method {
+	NET_GET,
+	NET_HEAD,
+	NET_POST,
+	NET_PUT,
+	NET_PATCH,
+	NET_DELETE,
+	NET_OPTIONS,
+	NET_METHOD_MAX,
+};
+
 struct net_rule {
 	enum net_kind kind;
 	enum net_protocol protocol;
@@ -57,6 +78,10 @@ struct net_rule {
 	uint8_t bits;
 	struct net_ports ports[NET_PORTS_MAX];
 	unsigned int nports; /* 0: all */
+	uint8_t methods;     /* bits of enum net_method; 0: all */
+	uint8_t npaths;      /* 0: all */
+	char paths
+		[NET_PATHS_BYTES]; /* what the path of a request begins with, one text behind the other */
 };
 
 struct net_policy {
@@ -67,6 +92,7 @@ struct net_policy {
 
 extern const char *const net_mode_str[NET_MODE_MAX];         /* "none", "allow", "open" */
 extern const char *const net_protocol_str[NET_PROTOCOL_MAX]; /* "any", "tls", "http" */
+extern const char *const net_method_str[NET_METHOD_MAX];     /* "GET" */
 
 /* --- one rule --- */
 
@@ -76,8 +102,17 @@ int net_rule_read(const char *text, struct net_rule *ret, struct err *e);
 int net_rule_host(const char *host, struct net_rule *ret, struct err *e);
 /* One more port or range of ports. */
 int net_rule_port(struct net_rule *r, uint16_t first, uint16_t last, struct err *e);
+/* One more port or range of ports, as text: "443", "8000-8080". */
+int net_rule_port_text(struct net_rule *r, const char *text, struct err *e);
+/* One more method of HTTP, or path that requests must begin with: "/api" is "/api" and what is below it, "/api/" what is below it. */
+int net_rule_method(struct net_rule *r, const char *method, struct err *e);
+int net_rule_path(struct net_rule *r, const char *path, struct err *e);
+/* Whether it speaks of some requests only. */
+bool net_rule_is_narrow(const struct net_rule *r);
 /* As net_rule_read() would take it again, as far as it can be a text. */
 void net_rule_text(const struct net_rule *r, char text[NET_RULE_TEXT]);
+/* Whether it can be. */
+bool net_rule_has_text(const struct net_rule *r);
 
 /* --- addresses --- */
 
@@ -127,8 +162,9 @@ enum { NET_BY_NONE = -1 /* no rule allows it */, NET_BY_MODE = -2 /* NET_OPEN */
 
 struct net_verdict {
 	bool allowed;
-	int rule;                   /* its number, NET_BY_NONE or NET_BY_MODE */
-	enum net_protocol protocol; /* that it must speak, where it is allowed */
+	bool narrow;         /* each request is to be asked about: net_decide_request() */
+	int rule;            /* its number, NET_BY_NONE or NET_BY_MODE */
+	unsigned int spoken; /* where it is allowed: bits of NET_SPOKEN_… */
 };
 
 /* May this name have an address, because it may be connected to on some port? */
@@ -139,3 +175,19 @@ struct net_verdict net_decide_name_port(const struct net_policy *p, const char *
 /* May this address be connected to, by a name that was allowed, or (named false) by itself? */
 struct net_verdict net_decide_address(const struct net_policy *p, const struct net_address *a,
 				      uint16_t port, bool named);
+
+struct net_request {
+	const char *name; /* NULL: it was connected to by its address */
+	const struct net_address *address;
+	uint16_t port;
+	const char *method; /* any, not only those that rules can name */
+	const char
+		*path; /* as net_path_plain() gives it; "" for OPTIONS *, which is nobody's path */
+};
+
+/* May this be asked for on a connection that was allowed? */
+struct net_verdict net_decide_request(const struct net_policy *p, const struct net_request *q);
+
+/* The path of a target, decoded once, as every server reads it. -EINVAL: servers could differ in what they take it for (dots, slashes or backslashes that are encoded,
+ * empty parts, what would be something else if it were decoded twice). */
+int net_path_plain(const char *target, size_t n, char ret[NET_PATH_TEXT]);
