@@ -2,6 +2,7 @@
 /* The calls about cells of a box: run, list, look, follow, cancel or interrupt, answer input(). */
 #include "gate/kernels.h"
 
+#include "base/clock.h"
 #include "base/own.h"
 #include "wire/job.h"
 
@@ -13,6 +14,10 @@ enum {
 	GRACE_MAX_MS = 60000,
 	BOX_QUEUED_MAX = 128, /* cells that wait in a box: what its record has room for */
 };
+
+/* In which a box has repeated what it said to the gate before this one, and how often that is looked at. */
+#define CATCH_UP_US (2 * US_PER_S)
+#define LOOK_US     (10 * US_PER_MS)
 
 /* --- fields --------------------------------------------------------------------------------------- */
 
@@ -208,13 +213,62 @@ static void answer(struct req *r, struct task *t, const struct input *in)
 		req_reply(r, 204, NULL, "", 0);
 }
 
+/* --- input for a cell of which the gate before this one has heard more than this one --------------- */
+
+/* Who was asked, and answers while one gate follows another, must not hear that nobody asked: so he waits until the box has said again what it said. */
+struct late_input {
+	struct req *r;
+	struct timer timer;
+};
+
+static void on_look(void *arg)
+{
+	struct late_input *w = arg;
+	struct req *r = w->r;
+
+	r->work = NULL;
+	r->gone = NULL;
+	free(w);
+	cell_input(r);
+}
+
+static void on_left(struct req *r)
+{
+	struct late_input *w = r->work;
+
+	timer_clear(&r->g->loop, &w->timer);
+	free(w);
+}
+
+/* True: it is looked at again in a moment. */
+static bool waits(struct req *r, const struct task *t)
+{
+	struct loop *l = &r->g->loop;
+	struct late_input *w;
+
+	if (!t->adopted || l->now_us > t->adopted_us + CATCH_UP_US || t->run.ended || t->has_exit ||
+	    t->status == TASK_QUEUED || ((const struct cell *)t)->asked > 0)
+		return false;
+	w = calloc(1, sizeof(*w));
+	if (w == NULL)
+		return false;
+	w->r = r;
+	if (timer_set(l, &w->timer, l->now_us + LOOK_US, on_look, w) < 0) {
+		free(w);
+		return false;
+	}
+	r->work = w;
+	r->gone = on_left;
+	return true;
+}
+
 void cell_input(struct req *r)
 {
 	struct task *t = task_find(r, &cell_kind);
 	struct ci_body body;
 	struct input in;
 
-	if (t == NULL || own_decode(r, &cell_input_fields, &body, &in) < 0)
+	if (t == NULL || waits(r, t) || own_decode(r, &cell_input_fields, &body, &in) < 0)
 		return;
 	abox_touch(t->a);
 	answer(r, t, &in);

@@ -729,6 +729,7 @@ int tasks_load(struct abox *a, struct msg_in *in)
 		t->job_id = job;
 		t->started_ms = started_ms;
 		t->adopted = true;
+		t->adopted_us = t->g->loop.now_us;
 		if (started_ms != 0 && now_ms > started_ms)
 			t->run.began_us -= (now_ms - started_ms) * 1000;
 		t->flags &= ~(unsigned int)(TASK_OVER | TASK_ACKED);

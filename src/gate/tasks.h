@@ -88,9 +88,10 @@ struct task {
 	unsigned int flags;
 	struct job_exit exit;
 	bool has_exit;
-	bool told;       /* a client had the answer */
-	bool held;       /* init has its end, and was not told to let go */
-	bool adopted;    /* the gate before this one started it */
+	bool told;    /* a client had the answer */
+	bool held;    /* init has its end, and was not told to let go */
+	bool adopted; /* the gate before this one started it */
+	uint64_t adopted_us;
 	bool released;   /* it stays for its readers only */
 	uint64_t number; /* of its EXIT */
 	/* Bytes of frames so far, and places between them up to which they could be acknowledged, the oldest first. */

@@ -5,8 +5,10 @@ Written from the contract, not from the program.
 """
 import concurrent.futures
 import json
+import os
 import random
 import re
+import signal
 import textwrap
 import time
 
@@ -14,7 +16,7 @@ import pytest
 
 from cells import NO_POOL, Session, check_events, checked, follow, kill, names, shown, text, value
 from hostile_cells import DEAF, FORGED, HOSTILE, WRECKED
-from server import WARM, both_ways, mark, needs_root, serve, until  # noqa: F401
+from server import WARM, both_ways, mark, needs_root, serve, stat_of, until  # noqa: F401
 from test_boxes import refused
 
 pytestmark = [needs_root, pytest.mark.more]
@@ -361,6 +363,37 @@ def test_a_question_survives(mortal):
         assert box.tell(cell, "zwei")[0] == 204
         r = box.done(cell)
         assert (r["status"], r["stdout"]) == ("ok", "first\neins zwei\n")
+
+
+def test_an_answer_may_be_sooner_than_the_question(mortal):
+    """Who was asked by a gate answers the next one, which has not heard of the question yet: the box is slow to repeat it."""
+    with Session(mortal) as box:
+        cell = box.start("a = input('one? ')\nprint(a)", stdin=True)
+        box.asked(cell)
+        init = [pid for pid in mortal.tree() if stat_of(pid)[3] == "init"]
+        for pid in init:
+            os.kill(pid, signal.SIGSTOP)
+        try:
+            kill(mortal)
+            with concurrent.futures.ThreadPoolExecutor(1) as pool:
+                telling = pool.submit(box.tell, cell, "eins")
+                time.sleep(0.3)
+                for pid in init:
+                    os.kill(pid, signal.SIGCONT)
+                assert telling.result()[0] == 204
+        finally:
+            for pid in init:
+                os.kill(pid, signal.SIGCONT)
+        assert box.done(cell)["stdout"] == "eins\n"
+
+
+def test_nobody_asked_whom_a_new_gate_answers(mortal):
+    with Session(mortal) as box:
+        cell = box.start("import time\nprint('here')\nwhile True: time.sleep(0.01)", stdin=True, timeout_ms=None)
+        box.wait_for(cell, "here\n")
+        kill(mortal)
+        status, answer = box.tell(cell, "eins")
+        assert (status, answer["error"]["code"]) == (409, "no_input")
 
 
 @pytest.mark.slow
