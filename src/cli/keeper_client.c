@@ -35,31 +35,23 @@ static int take_gone(struct keeper_client *k, const struct chan_msg *m)
 	return 0;
 }
 
-/* Something that the network refused: as a rule that would allow it. */
+/* Something that the network refused, or has let through for once: as a rule that would allow it. */
 static void take_net(struct keeper_client *k, const struct chan_msg *m)
 {
 	struct egress_record r;
-	char text[NET_RULE_TEXT], address[NET_ADDRESS_TEXT];
-	size_t n;
+	char text[NET_RULE_TEXT];
 
-	if (egress_record_decode(m->body, m->len, &r) < 0 ||
-	    (r.why != EGRESS_NOT_PUBLIC && (r.why != EGRESS_NOT_ALLOWED || r.rule >= 0)))
-		return; /* what a rule denies is no question of another rule */
-	net_address_text(&r.address, address);
-	if (r.name[0] != '\0' && r.why != EGRESS_NOT_PUBLIC)
-		(void)snprintf(text, sizeof(text), "%s", r.name);
-	else
-		(void)snprintf(text, sizeof(text), r.address.v6 ? "[%s]" : "%s", address);
-	n = strlen(text);
-	if (r.port != 0)
-		(void)snprintf(text + n, sizeof(text) - n, ":%u", r.port);
+	if (egress_record_decode(m->body, m->len, &r) < 0 || egress_record_rule(&r, text) < 0)
+		return;
 	for (unsigned int i = 0; i < k->nnet; i++)
 		if (strcmp(k->net[i], text) == 0)
 			return;
-	if (k->nnet == KEEPER_NET_MAX)
+	if (k->nnet == KEEPER_NET_MAX) {
 		k->net_more++;
-	else
-		(void)memcpy(k->net[k->nnet++], text, sizeof(text));
+		return;
+	}
+	k->net_learned[k->nnet] = r.why == EGRESS_LEARNED;
+	(void)memcpy(k->net[k->nnet++], text, sizeof(text));
 }
 
 /* Send one request and wait for its answer; events that come in between are kept. */

@@ -18,7 +18,8 @@ struct keeper_client {
 	bool box_gone; /* EVENT_GONE came */
 	enum gone_why gone_why;
 	struct box_figures gone;                 /* its last figures */
-	char net[KEEPER_NET_MAX][NET_RULE_TEXT]; /* what was refused, as rules */
+	char net[KEEPER_NET_MAX][NET_RULE_TEXT]; /* what no rule allows, as rules */
+	bool net_learned[KEEPER_NET_MAX];        /* which was let through: NET_LEARN */
 	unsigned int nnet, net_more;
 };
 

@@ -17,7 +17,7 @@ int run_net_mode(struct run_request *q, const char *word, struct err *e)
 			q->net_said = true;
 			return 0;
 		}
-	return err_set(e, ERR_USAGE, 0, "--network '%s': it is none, allow or open", word);
+	return err_set(e, ERR_USAGE, 0, "--network '%s': it is none, allow, open or learn", word);
 }
 
 int run_net_allow(struct run_request *q, const char *text, struct err *e)
@@ -43,12 +43,28 @@ int run_net_check(struct run_request *q, struct err *e)
 	return 0;
 }
 
-/* What was refused, as it would be allowed; each once. */
+static void say_learned(const struct keeper_client *k, FILE *f)
+{
+	bool first = true;
+
+	for (unsigned int i = 0; i < k->nnet; i++) {
+		if (!k->net_learned[i])
+			continue;
+		(void)fprintf(f, "%s --allow '%s'", first ? "glovebox: learned:" : "", k->net[i]);
+		first = false;
+	}
+	if (!first)
+		(void)fputc('\n', f);
+}
+
+/* What was refused, as it would be allowed, and what was let through, as rules; each once. */
 void run_net_say(const struct keeper_client *k, FILE *f)
 {
 	for (unsigned int i = 0; i < k->nnet; i++)
-		(void)fprintf(f, "glovebox: the network refused %s; --allow %s allows it\n",
-			      k->net[i], k->net[i]);
+		if (!k->net_learned[i])
+			(void)fprintf(f, "glovebox: the network refused %s; --allow %s allows it\n",
+				      k->net[i], k->net[i]);
+	say_learned(k, f);
 	if (k->net_more > 0)
-		(void)fprintf(f, "glovebox: the network refused %u more\n", k->net_more);
+		(void)fprintf(f, "glovebox: and %u more of them\n", k->net_more);
 }

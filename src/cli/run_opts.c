@@ -277,7 +277,9 @@ static const struct opt rows[] = {
 	{ "json", 0, OPT_NO_ARG, NULL, "one JSON object on stdout, with output and figures",
 	  take_json, NULL },
 	{ "network", 0, OPT_ARG, "WORD",
-	  "none, allow (what --allow says), or open: public addresses [none]", take_network, NULL },
+	  "none, allow (what --allow says), open: public addresses, or learn: the same, and say "
+	  "what rules it would need [none]",
+	  take_network, NULL },
 	{ "allow", 0, OPT_ARG, "RULE",
 	  "let it reach pypi.org, *.pypi.org:443, 10.1.0.0/16, [2001:db8::]/32; !RULE denies",
 	  take_allow, NULL },

@@ -27,7 +27,7 @@ static bool is_refusal(enum egress_why why)
 	       why == EGRESS_OTHER_PROTOCOL || why == EGRESS_REQUEST || why == EGRESS_TOO_MANY;
 }
 
-static void tell_record(const struct econn *c, enum egress_why why)
+static struct egress_record record_of(const struct econn *c, enum egress_why why)
 {
 	struct egress_record r = { .box = c->box->id,
 				   .has_address = c->address.v6 || c->address.a[0] != 0,
@@ -41,6 +41,13 @@ static void tell_record(const struct econn *c, enum egress_why why)
 
 	if (c->named)
 		(void)memcpy(r.name, c->name, sizeof(r.name));
+	return r;
+}
+
+static void tell_record(const struct econn *c, enum egress_why why)
+{
+	struct egress_record r = record_of(c, why);
+
 	c->box->figures.sent += r.sent;
 	c->box->figures.received += r.received;
 	if (is_refusal(why))
@@ -340,6 +347,12 @@ void conn_go(struct econn *c)
 			(void)proxy_tell(c, EACCES);
 		conn_end(c, EGRESS_NOT_ALLOWED);
 		return;
+	}
+	/* Whether anybody is there or not: a rule would be needed to find out. */
+	if (c->verdict.rule == NET_BY_LEARN) {
+		struct egress_record r = record_of(c, EGRESS_LEARNED);
+
+		keeper_tell(c->box->e, &r);
 	}
 	dial_begin(c);
 	if (!c->ending)

@@ -40,7 +40,7 @@ static int look_at_tls(struct econn *c)
 	if (c->named && h.has_name && strcmp(h.name, c->name) != 0)
 		return -EACCES;
 	/* A second name in it that we cannot read, behind one that the rules have allowed. */
-	if (c->named && h.has_ech && c->verdict.rule != NET_BY_MODE)
+	if (c->named && h.has_ech && c->verdict.rule >= 0)
 		return -EACCES;
 	if ((conn_spoken(c) & NET_SPOKEN_TLS) == 0)
 		return -EBADMSG;

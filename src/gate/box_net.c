@@ -17,7 +17,7 @@
 
 /* clang-format off */
 static const struct field rows[] = {
-	{ "policy", FIELD_STRING, 0, FIELD_NO_MIN, FIELD_NO_MAX, 0, offsetof(struct box_network, policy), .doc = "what it may reach: nothing, what rules allow, or public addresses (and what rules allow)", .text = "none", .words = "none allow open" },
+	{ "policy", FIELD_STRING, 0, FIELD_NO_MIN, FIELD_NO_MAX, 0, offsetof(struct box_network, policy), .doc = "what it may reach: nothing, what rules allow, or public addresses (and what rules allow); learn: as open, and the answers say which rules it would need", .text = "none", .words = "none allow open learn" },
 	{ "rules", FIELD_LIST, 0, 0, NET_RULES_MAX, 0, offsetof(struct box_network, rules), .doc = "what it may reach, or (deny) may not: texts, or objects that can say more", .sub = &net_rule_fields },
 };
 /* clang-format on */
@@ -60,19 +60,29 @@ int box_net_take(struct req *r, const char *prefix, const struct box_network *in
 	return -1;
 }
 
-void box_net_put(const struct net_policy *p, struct json *j)
+void box_net_put(const struct abox *a, struct json *j)
 {
+	const struct net_policy *p = &a->net;
+	const char *text, *none;
+	size_t at = 0;
+
 	json_str(j, "policy", net_mode_str[p->mode]);
 	json_open(j, "rules", '[');
 	for (unsigned int i = 0; i < p->nrules; i++)
 		net_rule_put(&p->rules[i], j);
+	json_close(j, ']');
+	if (p->mode != NET_LEARN)
+		return;
+	json_open(j, "learned", '[');
+	while (texts_next(&a->learned, &at, &text, &none))
+		json_str(j, NULL, text);
 	json_close(j, ']');
 }
 
 const char *box_net_audit(const struct net_policy *p)
 {
 	static const char *const words[NET_MODE_MAX] = { "network none", "network allow",
-							 "network open" };
+							 "network open", "network learn" };
 
 	return words[p->mode];
 }
@@ -135,6 +145,7 @@ static void on_changed(void *arg, struct chan_msg *m, const struct err *e)
 			net_policy_done(&a->net);
 			a->net = w->net;
 			net_policy_init(&w->net);
+			texts_done(&a->learned);
 		}
 	}
 	net_policy_done(&w->net);
@@ -199,6 +210,22 @@ static struct abox *abox_of(struct gate *g, uint64_t box)
 	return NULL;
 }
 
+/* What no rule allows, once each. What a box asks for is without end. */
+static void learn(struct abox *a, const struct egress_record *r)
+{
+	char text[NET_RULE_TEXT];
+	size_t n = 0, at = 0;
+	const char *key, *none;
+
+	if (a == NULL || a->net.mode != NET_LEARN || egress_record_rule(r, text) < 0 ||
+	    texts_get(&a->learned, text) != NULL)
+		return;
+	while (texts_next(&a->learned, &at, &key, &none))
+		n++;
+	if (n < NET_RULES_MAX)
+		(void)texts_add(&a->learned, text, strlen(text), "", 0);
+}
+
 void box_net_event(struct gate *g, const struct chan_msg *m)
 {
 	char place[NET_NAME + 64], address[NET_ADDRESS_TEXT] = "", bytes[64], rule[16] = "none";
@@ -215,8 +242,11 @@ void box_net_event(struct gate *g, const struct chan_msg *m)
 		       (unsigned long long)r.received);
 	if (r.rule >= 0)
 		(void)snprintf(rule, sizeof(rule), "%d", r.rule);
-	else if (r.rule == NET_BY_MODE)
-		(void)snprintf(rule, sizeof(rule), "mode");
+	else if (r.rule == NET_BY_MODE || r.rule == NET_BY_LEARN)
+		(void)snprintf(rule, sizeof(rule), r.rule == NET_BY_MODE ? "mode" : "learn");
+	learn(a, &r);
+	if (r.why == EGRESS_LEARNED)
+		return; /* its end will be told */
 	audit(g, r.question ? "network_name" : "network_connection", NULL, "tenant",
 	      a != NULL ? a->tenant->name : "", "box", a != NULL ? a->id : "", "to", place,
 	      "address", address, "rule", rule, "end", egress_why_str[r.why], "bytes", bytes, NULL);

@@ -17,7 +17,7 @@ extern const struct fields box_network_fields;
 int box_net_take(struct req *r, const char *prefix, const struct box_network *in,
 		 struct net_policy *ret);
 /* The members of an answer. */
-void box_net_put(const struct net_policy *p, struct json *j);
+void box_net_put(const struct abox *a, struct json *j);
 /* As the audit calls it. */
 const char *box_net_audit(const struct net_policy *p);
 /* Put it into force. 0, or -errno: fn is not called. */

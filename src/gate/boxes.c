@@ -254,6 +254,7 @@ static void abox_free(void *arg)
 	texts_done(&a->metadata);
 	texts_done(&a->tools);
 	net_policy_done(&a->net);
+	texts_done(&a->learned);
 	task_keys_done(a);
 	free(a);
 }
@@ -529,7 +530,7 @@ void abox_put(const struct abox *a, struct json *j)
 	json_close(j, ']');
 	put_limits(j, &a->limits);
 	json_open(j, "network", '{');
-	box_net_put(&a->net, j);
+	box_net_put(a, j);
 	json_close(j, '}');
 	json_open(j, "metadata", '{');
 	while (texts_next(&a->metadata, &at, &key, &value))

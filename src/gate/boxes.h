@@ -112,6 +112,7 @@ struct abox {
 	struct texts env, metadata;
 	struct texts tools; /* which it may call: see tool_rules.h */
 	struct net_policy net;
+	struct texts learned; /* NET_LEARN: which rules it would need, as keys */
 	struct idem_key idem;
 	uint64_t oom_kills; /* those that somebody was told of */
 	bool app;           /* its working directory is /app */

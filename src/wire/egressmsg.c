@@ -4,6 +4,10 @@
 #include "base/own.h"
 #include "wire/msg.h"
 
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+
 const char *const egress_why_str[] = {
 	[EGRESS_CLOSED] = "closed",
 	[EGRESS_NOT_ALLOWED] = "not_allowed",
@@ -18,8 +22,29 @@ const char *const egress_why_str[] = {
 	[EGRESS_CUT] = "cut",
 	[EGRESS_TOO_MANY] = "too_many",
 	[EGRESS_BOX_GONE] = "box_gone",
+	[EGRESS_LEARNED] = "learned",
 };
 _Static_assert(ARRAY_LEN(egress_why_str) == EGRESS_WHY_MAX, "an end lacks its word");
+
+int egress_record_rule(const struct egress_record *r, char text[NET_RULE_TEXT])
+{
+	char address[NET_ADDRESS_TEXT];
+	size_t n;
+
+	/* What a rule denies is no question of another rule. */
+	if (r->why != EGRESS_NOT_PUBLIC && r->why != EGRESS_LEARNED &&
+	    (r->why != EGRESS_NOT_ALLOWED || r->rule >= 0))
+		return -ENOENT;
+	net_address_text(&r->address, address);
+	if (r->name[0] != '\0' && r->why != EGRESS_NOT_PUBLIC)
+		(void)snprintf(text, NET_RULE_TEXT, "%s", r->name);
+	else
+		(void)snprintf(text, NET_RULE_TEXT, r->address.v6 ? "[%s]" : "%s", address);
+	n = strlen(text);
+	if (r->port != 0)
+		(void)snprintf(text + n, NET_RULE_TEXT - n, ":%u", r->port);
+	return 0;
+}
 
 ptrdiff_t egress_record_encode(const struct egress_record *r, void *buf, size_t cap)
 {

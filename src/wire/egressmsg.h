@@ -36,6 +36,7 @@ enum egress_why {
 	EGRESS_CUT,      /* the rules changed */
 	EGRESS_TOO_MANY, /* connections, or names */
 	EGRESS_BOX_GONE,
+	EGRESS_LEARNED, /* it begins, and no rule allows it: NET_LEARN. Its end is told as well */
 	EGRESS_WHY_MAX,
 };
 
@@ -58,5 +59,7 @@ struct egress_figures {
 	uint64_t connections, refused, questions, sent, received;
 };
 
+/* The rule that would allow it, as a text. -ENOENT: no further rule would. */
+int egress_record_rule(const struct egress_record *r, char text[NET_RULE_TEXT]);
 ptrdiff_t egress_record_encode(const struct egress_record *r, void *buf, size_t cap);
 int egress_record_decode(const void *buf, size_t n, struct egress_record *ret);

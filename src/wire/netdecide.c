@@ -48,6 +48,7 @@ struct asked {
 	const struct net_address *address;
 	uint16_t port;
 	bool otherwise; /* where no rule says anything */
+	int by;         /* who says so then */
 };
 
 static bool is_about(const struct net_rule *r, const struct asked *q)
@@ -60,17 +61,24 @@ static bool is_about(const struct net_rule *r, const struct asked *q)
 	return r->kind == NET_CIDR && net_address_is_in(q->address, &r->address, r->bits);
 }
 
+static int by_mode(const struct net_policy *p)
+{
+	return p->mode == NET_LEARN ? NET_BY_LEARN : NET_BY_MODE;
+}
+
 static struct asked about_name(const struct net_policy *p, const char *name, uint16_t port)
 {
-	return (struct asked){ .name = name, .port = port, .otherwise = p->mode == NET_OPEN };
+	return (struct asked){
+		.name = name, .port = port, .otherwise = net_mode_is_open(p->mode), .by = by_mode(p)
+	};
 }
 
 static struct asked about_address(const struct net_policy *p, const struct net_address *a,
 				  uint16_t port, bool named)
 {
-	bool enough = net_address_is_public(a) && (named || p->mode == NET_OPEN);
+	bool enough = net_address_is_public(a) && (named || net_mode_is_open(p->mode));
 
-	return (struct asked){ .address = a, .port = port, .otherwise = enough };
+	return (struct asked){ .address = a, .port = port, .otherwise = enough, .by = by_mode(p) };
 }
 
 /* --- connections ------------------------------------------------------------------------------ */
@@ -116,7 +124,7 @@ static void add_deny(struct sum *s, const struct net_rule *r, int number)
 
 static struct net_verdict decide(const struct net_policy *p, const struct asked *q)
 {
-	struct sum s = { .allows = q->otherwise ? NET_BY_MODE : NET_BY_NONE,
+	struct sum s = { .allows = q->otherwise ? q->by : NET_BY_NONE,
 			 .denies = NET_BY_NONE,
 			 .whole = q->otherwise ? NET_SPOKEN_ALL : 0 };
 	unsigned int spoken;
@@ -196,7 +204,7 @@ static struct net_verdict decide_request(const struct net_policy *p, const struc
 					 const struct net_request *what)
 {
 	struct net_verdict v = { .allowed = q->otherwise,
-				 .rule = q->otherwise ? NET_BY_MODE : NET_BY_NONE,
+				 .rule = q->otherwise ? q->by : NET_BY_NONE,
 				 .spoken = NET_SPOKEN_HTTP };
 
 	if (p->mode == NET_NONE)

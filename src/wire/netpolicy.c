@@ -10,6 +10,11 @@
 #include <stdlib.h>
 #include <string.h>
 
+bool net_mode_is_open(enum net_mode mode)
+{
+	return mode == NET_OPEN || mode == NET_LEARN;
+}
+
 void net_policy_init(struct net_policy *p)
 {
 	*p = (struct net_policy){ .mode = NET_NONE };

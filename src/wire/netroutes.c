@@ -52,7 +52,7 @@ int net_policy_routes(const struct net_policy *p, struct net_route v[NET_ROUTES_
 
 	if (p->mode == NET_NONE)
 		return 0;
-	if (p->mode == NET_OPEN)
+	if (net_mode_is_open(p->mode))
 		add_world(&r);
 	net_address_v4(names, &a);
 	add(&r, &a, 15, false);

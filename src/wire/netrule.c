@@ -10,7 +10,7 @@
 #include <stdio.h>
 #include <string.h>
 
-const char *const net_mode_str[] = { "none", "allow", "open" };
+const char *const net_mode_str[] = { "none", "allow", "open", "learn" };
 _Static_assert(ARRAY_LEN(net_mode_str) == NET_MODE_MAX, "a mode lacks its word");
 
 const char *const net_protocol_str[] = { "any", "tls", "http" };

@@ -6,7 +6,7 @@
  * A rule is a text, "[!]HOST[:PORT]": HOST is a name, "*.name" (every name below it, not itself), an IPv4 address, "a.b.c.d/bits", or
  * an IPv6 address in brackets, "[v6]" or "[v6]/bits"; PORT is a number or "first-last"; "!" makes it a rule that denies.
  *
- * (1) Deny wins, whatever else allows it. (2) Without a rule that allows it nothing is, but in NET_OPEN, where names and public addresses are.
+ * (1) Deny wins, whatever else allows it. (2) Without a rule that allows it nothing is, but in NET_OPEN and NET_LEARN, where names and public addresses are.
  * (3) An address that is not public needs a rule that has the address: a name that leads there is not enough. (4) An address has one form: dotted
  * quads without leading zeros; IPv4 in IPv6 is IPv4. (5) Names are compared in lower case without a dot at the end.
  *
@@ -21,7 +21,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
-enum net_mode { NET_NONE, NET_ALLOW, NET_OPEN, NET_MODE_MAX };
+/* NET_LEARN: as NET_OPEN, and what only that has allowed is told, as a rule that would. */
+enum net_mode { NET_NONE, NET_ALLOW, NET_OPEN, NET_LEARN, NET_MODE_MAX };
 
 enum {
 	NET_NAME = 254,               /* with its NUL */
@@ -90,7 +91,7 @@ struct net_policy {
 	unsigned int nrules;
 };
 
-extern const char *const net_mode_str[NET_MODE_MAX];         /* "none", "allow", "open" */
+extern const char *const net_mode_str[NET_MODE_MAX];         /* "none", "allow", "open", "learn" */
 extern const char *const net_protocol_str[NET_PROTOCOL_MAX]; /* "any", "tls", "http" */
 extern const char *const net_method_str[NET_METHOD_MAX];     /* "GET" */
 
@@ -129,6 +130,9 @@ bool net_address_is_in(const struct net_address *a, const struct net_address *ne
 
 /* --- a policy --- */
 
+/* Whether names and public addresses need no rule. */
+bool net_mode_is_open(enum net_mode mode);
+
 void net_policy_init(struct net_policy *p);
 void net_policy_done(struct net_policy *p);
 /* One more rule. 0, or -1: e. */
@@ -158,12 +162,16 @@ bool net_special(unsigned int n, struct net_address *ret, uint8_t *ret_bits);
 /* --- decisions --- */
 
 /* Which rule decided; there are others, too. */
-enum { NET_BY_NONE = -1 /* no rule allows it */, NET_BY_MODE = -2 /* NET_OPEN */ };
+enum {
+	NET_BY_NONE = -1,  /* no rule allows it */
+	NET_BY_MODE = -2,  /* NET_OPEN */
+	NET_BY_LEARN = -3, /* NET_LEARN, and no rule */
+};
 
 struct net_verdict {
 	bool allowed;
 	bool narrow;         /* each request is to be asked about: net_decide_request() */
-	int rule;            /* its number, NET_BY_NONE or NET_BY_MODE */
+	int rule;            /* its number, or NET_BY_… */
 	unsigned int spoken; /* where it is allowed: bits of NET_SPOKEN_… */
 };
 

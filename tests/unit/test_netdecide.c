@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* src/wire/netdecide.c: rules that speak of protocols and of requests. */
+#include "wire/egressmsg.h"
 #include "wire/netrule.h"
 
 #include <errno.h>
@@ -214,6 +215,70 @@ TEST(net_decide_requests)
 			test_fail(__FILE__, __LINE__, "row %zu: %s %s: %d by %d", i, rows[i].method,
 				  rows[i].path, v.allowed, v.rule);
 		net_policy_done(&p);
+	}
+}
+
+/* As in an open network, but for who is said to have decided. */
+TEST(net_decide_learns)
+{
+	static const struct rule_text rules[RULES] = { { .rule = "a.org" }, { .rule = "!b.org" } };
+	struct net_policy p = policy_of(NET_LEARN, rules);
+	struct net_route learn[NET_ROUTES_MAX], open[NET_ROUTES_MAX];
+	struct net_address public, inside;
+	int n;
+
+	send_it(&p);
+	CHECK_EQ_INT(net_address_read("1.2.3.4", &public), 0);
+	CHECK_EQ_INT(net_address_read("10.1.2.3", &inside), 0);
+	CHECK_EQ_INT(net_decide_name_port(&p, "a.org", 80).rule, 0);
+	CHECK_EQ_INT(net_decide_name_port(&p, "b.org", 80).rule, 1);
+	CHECK(!net_decide_name_port(&p, "b.org", 80).allowed);
+	CHECK_EQ_INT(net_decide_name_port(&p, "c.org", 80).rule, NET_BY_LEARN);
+	CHECK(net_decide_name_port(&p, "c.org", 80).allowed);
+	CHECK_EQ_INT(net_decide_address(&p, &public, 80, false).rule, NET_BY_LEARN);
+	CHECK(net_decide_address(&p, &public, 80, false).allowed);
+	CHECK_EQ_INT(net_decide_address(&p, &inside, 80, false).rule, NET_BY_NONE);
+	CHECK(!net_decide_address(&p, &inside, 80, true).allowed);
+	n = net_policy_routes(&p, learn);
+	p.mode = NET_OPEN;
+	CHECK_EQ_INT(net_policy_routes(&p, open), n);
+	CHECK(n > 0 && memcmp(learn, open, (size_t)n * sizeof(open[0])) == 0);
+	net_policy_done(&p);
+}
+
+/* Which rule would allow what a record tells of. */
+TEST(egress_record_as_a_rule)
+{
+	static const struct {
+		const char *name, *address;
+		uint16_t port;
+		enum egress_why why;
+		int rule;
+		const char *text; /* NULL: none */
+	} rows[] = {
+		{ "a.org", "1.2.3.4", 80, EGRESS_LEARNED, NET_BY_LEARN, "a.org:80" },
+		{ "", "1.2.3.4", 80, EGRESS_LEARNED, NET_BY_LEARN, "1.2.3.4:80" },
+		{ "", "2606:2800::1", 443, EGRESS_LEARNED, NET_BY_LEARN, "[2606:2800::1]:443" },
+		{ "a.org", "0.0.0.0", 0, EGRESS_NOT_ALLOWED, NET_BY_NONE, "a.org" },
+		{ "a.org", "0.0.0.0", 22, EGRESS_NOT_ALLOWED, NET_BY_NONE, "a.org:22" },
+		{ "a.org", "10.1.2.3", 22, EGRESS_NOT_PUBLIC, 0, "10.1.2.3:22" },
+		{ "a.org", "0.0.0.0", 22, EGRESS_NOT_ALLOWED, 3, NULL }, /* one that denies */
+		{ "a.org", "1.2.3.4", 80, EGRESS_CLOSED, 0, NULL },
+		{ "a.org", "1.2.3.4", 80, EGRESS_REQUEST, 0, NULL },
+		{ "a.org", "1.2.3.4", 80, EGRESS_OTHER_NAME, 0, NULL },
+	};
+
+	for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+		struct egress_record r = { .port = rows[i].port,
+					   .why = rows[i].why,
+					   .rule = rows[i].rule };
+		char text[NET_RULE_TEXT] = "";
+
+		(void)snprintf(r.name, sizeof(r.name), "%s", rows[i].name);
+		CHECK_EQ_INT(net_address_read(rows[i].address, &r.address), 0);
+		CHECK_EQ_INT(egress_record_rule(&r, text), rows[i].text != NULL ? 0 : -ENOENT);
+		if (rows[i].text != NULL)
+			CHECK_STR(text, rows[i].text);
 	}
 }
 
