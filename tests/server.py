@@ -123,12 +123,13 @@ class Server:
     """`glovebox serve` with a state directory of its own. start() and stop() may be called again and again."""
 
     def __init__(self, folder, *, listen="127.0.0.1:0", env=None, tokens=None, ca=None, ready=True, state_dir=None,
-                 warm="false", prefix=(), **options):
+                 warm="false", se_network="false", prefix=(), **options):
         self.folder = pathlib.Path(folder)
         self.state_dir = pathlib.Path(state_dir or self.folder / "state")
         self.options = {"listen": listen, "state_dir": self.state_dir, **options}
         # Most tests are about something else, and an image costs each server a second of a processor.
-        self.env = {"GLOVEBOX_WARM": warm, **tokens_variable(tokens), **(env or {})}
+        # And a network would start a process in whichever test is the first to have one.
+        self.env = {"GLOVEBOX_WARM": warm, **({"GLOVEBOX_SE_ALLOW_NETWORK": se_network} if se_network else {}), **tokens_variable(tokens), **(env or {})}
         self.ca, self.ready = ca, ready
         # What it is started by, and becomes it: for another namespace, for instance.
         self.prefix = list(prefix)

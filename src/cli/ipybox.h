@@ -9,6 +9,7 @@
 
 #include "base/limits.h"
 #include "cli/client_opts.h"
+#include "cli/net_words.h"
 #include "cli/server_near.h"
 
 enum { IPYBOX_ENV_MAX = 256, IPYBOX_BINDS_MAX = 16 };
@@ -22,6 +23,7 @@ struct ipybox_opts {
 	unsigned int nenv;
 	const char *binds[IPYBOX_BINDS_MAX]; /* as written */
 	unsigned int nbinds;
+	struct net_words net;
 };
 
 /* Of boxes that were made here, in their metadata. */

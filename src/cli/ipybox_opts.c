@@ -53,6 +53,16 @@ static int take_bind(void *ctx, const char *v, struct err *e)
 	return 0;
 }
 
+static int take_domain(void *ctx, const char *v, struct err *e)
+{
+	return net_words_rule(&((struct ipybox_opts *)ctx)->net, "allowed-domain", v, e);
+}
+
+static int take_network(void *ctx, const char *v, struct err *e)
+{
+	return net_words_mode(&((struct ipybox_opts *)ctx)->net, v, e);
+}
+
 /* As in run_opts.c: the row of an option has no other way to know its limit. */
 #define LIMIT(id, key, option, unit, def, min, max, doc)                      \
 	static int take_limit_##id(void *ctx, const char *v, struct err *e)   \
@@ -75,6 +85,13 @@ static const struct opt serve_rows[] = {
 	  "show a directory, made if it is missing, below /app; of another server's: "
 	  "ROOT[//PATH]:PATH[:ro]",
 	  take_bind, NULL },
+	{ "allowed-domain", 0, OPT_ARG, "RULE",
+	  "let code in the box reach pypi.org, *.pypi.org:443, 10.1.0.0/16, and nothing else; "
+	  "several",
+	  take_domain, NULL },
+	{ "network", 0, OPT_ARG, "WORD",
+	  "none, allow (what --allowed-domain says), or open: public addresses [open]",
+	  take_network, NULL },
 #define LIMIT(id, key, option, unit, def, min, max, doc) \
 	{ option, 0, OPT_ARG, "N", doc, take_limit_##id, NULL },
 #include "policy/limits.tbl"
@@ -122,7 +139,7 @@ int ipybox_serve_opts(struct ipybox_opts *q, int argc, char **argv, struct err *
 		serve_help();
 		return 1;
 	}
-	return no_words(argv, at, argc, e);
+	return no_words(argv, at, argc, e) < 0 ? -1 : net_words_check(&q->net, NET_OPEN, e);
 }
 
 /* --- build ---------------------------------------------------------------------------------------- */

@@ -18,6 +18,7 @@
 #include "cli/mcp_host_files.h"
 #include "cli/mcp_http.h"
 #include "cli/mcp_lines.h"
+#include "cli/net_words.h"
 #include "cli/server_near.h"
 #include "wire/json_text.h"
 
@@ -36,7 +37,6 @@ enum {
 	BRIDGE_BOX_MAX = 80,
 	BRIDGE_ENV_MAX = 256,
 	BRIDGE_BINDS_MAX = 16,
-	BRIDGE_DOMAINS_MAX = 256,
 	BRIDGE_ERROR_MAX = 64 * 1024, /* of an answer that is a refusal of the own API */
 };
 
@@ -66,8 +66,7 @@ struct bridge_opts {
 	const char *env_file;
 	const char *binds[BRIDGE_BINDS_MAX]; /* as written */
 	unsigned int nbinds;
-	const char *domains[BRIDGE_DOMAINS_MAX]; /* rules of its network */
-	unsigned int ndomains;
+	struct net_words net;
 };
 
 struct bridge;

@@ -39,15 +39,7 @@ static int put_box(const struct bridge *b, struct json *j, struct err *e)
 	if (o->nbinds > 0 &&
 	    box_put_binds(j, o->binds, o->nbinds, bridge_workdir(o), b->near.life >= 0, e) < 0)
 		return -1;
-	if (o->ndomains > 0) {
-		json_open(j, "network", '{');
-		json_str(j, "policy", "allow");
-		json_open(j, "rules", '[');
-		for (unsigned int i = 0; i < o->ndomains; i++)
-			json_str(j, NULL, o->domains[i]);
-		json_close(j, ']');
-		json_close(j, '}');
-	}
+	net_words_put(&o->net, j);
 	json_close(j, '}');
 	return j->failed ? err_set(e, ERR_SYS, ENOMEM, "ask for a box") : 0;
 }

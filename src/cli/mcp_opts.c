@@ -9,7 +9,6 @@
 #include "base/own.h"
 #include "cli/box_body.h"
 #include "cli/say.h"
-#include "wire/netrule.h"
 
 #include <fcntl.h>
 #include <stdio.h>
@@ -36,17 +35,12 @@ static int take_dir(void *ctx, const char *v, struct err *e)
 
 static int take_domain(void *ctx, const char *v, struct err *e)
 {
-	struct bridge_opts *o = ctx;
-	struct net_rule unused;
+	return net_words_rule(&((struct bridge_opts *)ctx)->net, "allowed-domain", v, e);
+}
 
-	if (o->ndomains == BRIDGE_DOMAINS_MAX)
-		return err_set(e, ERR_USAGE, 0, "more than %d allowed domains", BRIDGE_DOMAINS_MAX);
-	if (net_rule_read(v, &unused, e) < 0) {
-		e->kind = ERR_USAGE;
-		return err_wrap(e, "--allowed-domain");
-	}
-	o->domains[o->ndomains++] = v;
-	return 0;
+static int take_network(void *ctx, const char *v, struct err *e)
+{
+	return net_words_mode(&((struct bridge_opts *)ctx)->net, v, e);
 }
 
 static int take_tag(void *ctx, const char *v, struct err *e)
@@ -131,8 +125,13 @@ static const struct opt rows[] = {
 	{ "container-tag", 0, OPT_ARG, "TAG", "taken as ipybox takes it; boxes have no images",
 	  take_tag, NULL },
 	{ "allowed-domain", 0, OPT_ARG, "RULE",
-	  "let code in the box reach pypi.org, *.pypi.org:443, 10.1.0.0/16; several [nothing]",
+	  "let code in the box reach pypi.org, *.pypi.org:443, 10.1.0.0/16, and nothing else; "
+	  "several",
 	  take_domain, NULL },
+	{ "network", 0, OPT_ARG, "WORD",
+	  "none, allow (what --allowed-domain says), or open: public addresses [none; of 'ipybox "
+	  "mcp' open]",
+	  take_network, NULL },
 	{ "print-config", 0, OPT_NO_ARG, NULL,
 	  "print what a program that starts MCP servers is told, with the other options, and end",
 	  take_print_config, NULL },
@@ -252,9 +251,12 @@ int bridge_opts_take(struct bridge_opts *o, int argc, char **argv, struct err *e
 	for (unsigned int i = 0; i < o->nvars; i++)
 		if (add_env(o, o->vars[i], e) < 0)
 			return -1;
-	made = o->nenv > 0 || o->nbinds > 0 || o->ndomains > 0; /* something is said about how */
+	made = o->nenv > 0 || o->nbinds > 0 || o->net.said ||
+	       o->net.policy.nrules > 0; /* something is said about how */
 	for (unsigned int i = 0; i < LIMIT_ID_MAX; i++)
 		made |= o->limit_set[i];
+	if (net_words_check(&o->net, o->as_ipybox ? NET_OPEN : NET_NONE, e) < 0)
+		return -1;
 	if (o->box != NULL && made)
 		return err_set(e, ERR_USAGE, 0,
 			       "--box is a box that is there: it has its limits, environment, "

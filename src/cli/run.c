@@ -378,7 +378,8 @@ static int with_keeper(struct keeper_client *k, struct state *s, const struct pr
 
 	if (keeper_box_new(k, &s->q->box, &s->res->info, &stream, e) < 0)
 		return -1;
-	if (s->q->net.mode != NET_NONE && keeper_box_net(k, s->res->info.box, &s->q->net, e) < 0) {
+	if (s->q->net.policy.mode != NET_NONE &&
+	    keeper_box_net(k, s->res->info.box, &s->q->net.policy, e) < 0) {
 		(void)close(stream);
 		return -1;
 	}
@@ -426,7 +427,7 @@ static int run(const struct run_request *q, struct run_result *res, struct err *
 			n++;
 	if (q->cgroup != NULL && asprintf(&texts[n], "cgroup=%s", q->cgroup) > 0)
 		n++;
-	if (q->net.mode != NET_NONE) {
+	if (q->net.policy.mode != NET_NONE) {
 		gate = gate_program_open(e);
 		/* For the keeper to inherit. */
 		r = gate < 0 || fcntl(gate, F_SETFD, 0) < 0 ? -1 : 0;

@@ -9,6 +9,7 @@
 
 #include "base/json.h"
 #include "cli/box_client.h"
+#include "cli/net_words.h"
 #include "wire/ops.h"
 
 #include <stdbool.h>
@@ -43,8 +44,7 @@ struct run_request {
 	const char *mounts[BOX_MOUNTS_MAX]; /* as written, resolved when all roots are known */
 	unsigned int nmounts;
 	const char *cgroup;
-	struct net_policy net;
-	bool net_said;        /* --network */
+	struct net_words net;
 	const char *resolver; /* NULL: that of the machine */
 };
 
@@ -98,8 +98,5 @@ int run_json(const struct run_request *q, const struct run_result *res, const st
 
 struct keeper_client;
 
-int run_net_mode(struct run_request *q, const char *word, struct err *e);
-int run_net_allow(struct run_request *q, const char *text, struct err *e);
-int run_net_check(struct run_request *q, struct err *e);
 /* On our standard error, where the program's is as well: what it was refused, and how that is allowed. */
 void run_net_say(const struct keeper_client *k, FILE *f);

@@ -1,47 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-/* `glovebox run --allow`: what the program may reach, and what it could not reach. */
+/* `glovebox run`: what the program could not reach, and what it has learned. */
 #include "cli/run.h"
 
-#include "base/own.h"
 #include "cli/keeper_client.h"
 
 #include <stdio.h>
-#include <string.h>
-
-/* A network as a word, and rules. */
-int run_net_mode(struct run_request *q, const char *word, struct err *e)
-{
-	for (int i = 0; i < NET_MODE_MAX; i++)
-		if (strcmp(net_mode_str[i], word) == 0) {
-			q->net.mode = (enum net_mode)i;
-			q->net_said = true;
-			return 0;
-		}
-	return err_set(e, ERR_USAGE, 0, "--network '%s': it is none, allow, open or learn", word);
-}
-
-int run_net_allow(struct run_request *q, const char *text, struct err *e)
-{
-	struct net_rule r;
-
-	if (net_rule_read(text, &r, e) < 0 || net_policy_add(&q->net, &r, e) < 0) {
-		e->kind = ERR_USAGE;
-		return err_wrap(e, "--allow");
-	}
-	return 0;
-}
-
-/* When all options are known. */
-int run_net_check(struct run_request *q, struct err *e)
-{
-	if (!q->net_said && q->net.nrules > 0)
-		q->net.mode = NET_ALLOW;
-	if (q->net_said && q->net.mode == NET_NONE && q->net.nrules > 0)
-		return err_set(e, ERR_USAGE, 0, "--network none leaves nothing to --allow");
-	if (q->net.mode != NET_NONE)
-		q->box.flags |= BOX_NETWORK;
-	return 0;
-}
 
 static void say_learned(const struct keeper_client *k, FILE *f)
 {

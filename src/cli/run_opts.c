@@ -229,12 +229,12 @@ static void more_limit(const struct opt *o, FILE *f)
 
 static int take_network(void *arg, const char *v, struct err *e)
 {
-	return run_net_mode(arg, v, e);
+	return net_words_mode(&((struct run_request *)arg)->net, v, e);
 }
 
 static int take_allow(void *arg, const char *v, struct err *e)
 {
-	return run_net_allow(arg, v, e);
+	return net_words_rule(&((struct run_request *)arg)->net, "allow", v, e);
 }
 
 static int take_resolver(void *arg, const char *v, struct err *e)
@@ -404,7 +404,9 @@ int run_opts(struct run_request *q, int argc, char **argv, struct err *e)
 		return err_set(e, ERR_USAGE, 0, "--tty does not go with --json or --stdin");
 	if (q->json)
 		q->box.flags |= BOX_HEARD;
-	if (run_net_check(q, e) < 0)
+	if (net_words_check(&q->net, NET_NONE, e) < 0)
 		return -1;
+	if (q->net.policy.mode != NET_NONE)
+		q->box.flags |= BOX_NETWORK;
 	return resolve_mounts(q, e);
 }

@@ -294,6 +294,7 @@ static void say_tried(struct supervisor *s, const struct chan_msg *m)
 	uint64_t all = (LAYER_BIT(LAYER_MAX - 1) << 1) - 1, layers;
 	const char *url = s->listeners.v[0].url;
 	char have[1024], missing[1024];
+	unsigned int nrules;
 	struct msg_in in;
 	struct err e;
 
@@ -315,7 +316,13 @@ static void say_tried(struct supervisor *s, const struct chan_msg *m)
 		      config_bool(&s->config, CONF_WARM)
 			      ? "Python with its imports done, in about a second"
 			      : "off, each box starts its own Python");
-	(void)fprintf(stderr, "network of a box: none, unless it is asked for with rules\n");
+	(void)config_list(&s->config, CONF_CI_ALLOW, &nrules);
+	(void)fprintf(
+		stderr,
+		"network of a box: none, unless it is asked for with rules; of Sandbox Runtime: "
+		"%s; of Code Interpreter: %s\n",
+		config_bool(&s->config, CONF_SE_ALLOW_NETWORK) ? "public addresses" : "none",
+		nrules > 0 ? "what ci_allow says" : "none");
 	if (strncmp(url, "http", 4) == 0) {
 		(void)fprintf(stderr,
 			      "try: curl -s %s/v1/execute -H 'Content-Type: application/json' "
@@ -399,9 +406,10 @@ static void reload(struct supervisor *s)
 	struct err e;
 
 	notify("RELOADING=1");
-	if (config_load(&fresh, s->argc, s->argv, environ, &e) < 0) {
+	if (config_load(&fresh, s->argc, s->argv, environ, &e) < 0 || serve_rules(&fresh, &e) < 0) {
 		(void)say_err(&e);
 		say("the configuration stays as it was");
+		config_done(&fresh);
 		notify("READY=1");
 		return;
 	}
@@ -552,10 +560,6 @@ static void say_start(const struct supervisor *s)
 	(void)config_list(&s->config, CONF_TOKEN, &n);
 	if (config_bool(&s->config, CONF_NO_AUTH))
 		say("warning: no_auth lets everybody in who can connect");
-	if (config_bool(&s->config, CONF_SE_ALLOW_NETWORK))
-		say("sessions of Sandbox Runtime have no network yet: se_allow_network "
-		    "(SANDBOX_ALLOW_NETWORK) has no "
-		    "effect");
 }
 
 /* What we hold, and what the keeper needs to lay out the descriptors of the others. */
@@ -576,7 +580,7 @@ static int check_descriptors(struct err *e)
 static int start(struct supervisor *s, struct err *e)
 {
 	(void)umask(022); /* ours, not that of whoever starts us: directories must be usable */
-	if (check_descriptors(e) < 0)
+	if (check_descriptors(e) < 0 || serve_rules(&s->config, e) < 0)
 		return -1;
 	if (open_gate(&s->exec_fd, e) < 0 ||
 	    make_config_fd(&s->config, CONFIG_HASHED, &s->config_fd, e) < 0 ||

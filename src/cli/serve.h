@@ -40,6 +40,9 @@ struct tool_settings {
 };
 int serve_tools(const struct config *c, struct tool_settings *ret, struct err *e);
 
+/* Whether the rules of ci_allow are rules. */
+int serve_rules(const struct config *c, struct err *e);
+
 /* A directory, made with what is missing above it, private where it is made. */
 int directory_open(const char *path, int *ret_fd, struct err *e);
 

@@ -4,6 +4,7 @@
 #include "base/clock.h"
 #include "base/io.h"
 #include "base/own.h"
+#include "gate/box_net.h"
 #include "gate/boxes.h"
 #include "gate/gate.h"
 #include "wire/msg.h"
@@ -113,6 +114,7 @@ static void release(struct gbox *b)
 	if (b->freed)
 		return;
 	b->freed = true;
+	box_net_gone(b);
 	for (struct gbox **at = &b->g->dirty_boxes; b->dirty && *at != NULL;
 	     at = &(*at)->next_dirty)
 		if (*at == b) {

@@ -19,6 +19,7 @@
 struct gate;
 struct gbox;
 struct gjob;
+struct tenant;
 
 /* Why a box is gone. */
 enum box_end {
@@ -38,6 +39,13 @@ struct gbox_ops {
 	void (*refused)(void *arg, const char *call);
 };
 
+/* Who has a box with a network, as the audit tells it. */
+struct gbox_owner {
+	const struct tenant *tenant;
+	const char *what; /* "box", "session", "request"; NULL: it has had none */
+	char id[64];
+};
+
 struct gbox {
 	struct gate *g;
 	struct gbox *prev, *next;
@@ -46,6 +54,7 @@ struct gbox {
 	uint64_t id; /* the keeper's; 0: not yet */
 	struct box_info info;
 	const char *cwd; /* where its programs begin, and where its files are */
+	struct gbox_owner owner;
 	int fd;
 	struct watch watch;
 	struct deferred deferred;

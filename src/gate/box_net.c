@@ -87,12 +87,45 @@ const char *box_net_audit(const struct net_policy *p)
 	return words[p->mode];
 }
 
-int box_net_ask(struct abox *a, const struct net_policy *p, keeper_fn fn, void *arg)
+int box_net_ask(struct gbox *b, const struct net_policy *p, keeper_fn fn, void *arg)
 {
 	static uint8_t body[CHAN_MAX - CHAN_HEADER];
-	ptrdiff_t n = box_net_of_policy(a->box->id, p, body, sizeof(body));
+	ptrdiff_t n = box_net_of_policy(b->id, p, body, sizeof(body));
 
-	return n < 0 ? (int)n : keeper_ask(&a->g->keeper, OP_BOX_NET, body, (size_t)n, fn, arg);
+	return n < 0 ? (int)n : keeper_ask(&b->g->keeper, OP_BOX_NET, body, (size_t)n, fn, arg);
+}
+
+/* --- whose they are ---------------------------------------------------------------------------------- */
+
+void box_net_owner(struct gbox *b, const struct tenant *t, const char *what, const char *id)
+{
+	b->owner = (struct gbox_owner){ .tenant = t, .what = what };
+	(void)snprintf(b->owner.id, sizeof(b->owner.id), "%s", id);
+}
+
+void box_net_gone(const struct gbox *b)
+{
+	struct net_gone *v = b->g->net_gone;
+
+	if (b->owner.what == NULL)
+		return;
+	(void)memmove(v + 1, v, sizeof(*v) * (GATE_NET_GONE - 1));
+	v[0] = (struct net_gone){ .box = b->id, .owner = b->owner };
+}
+
+static const struct gbox_owner *owner_of(const struct gate *g, uint64_t box)
+{
+	static const struct gbox_owner nobody;
+	const struct gbox *b = g->boxes;
+
+	while (b != NULL && b->id != box)
+		b = b->next;
+	if (b != NULL)
+		return &b->owner;
+	for (unsigned int i = 0; i < GATE_NET_GONE; i++)
+		if (g->net_gone[i].box == box && g->net_gone[i].owner.what != NULL)
+			return &g->net_gone[i].owner;
+	return &nobody;
 }
 
 /* --- a gate that takes over -------------------------------------------------------------------------- */
@@ -112,6 +145,7 @@ static void on_policy(void *arg, struct chan_msg *m, const struct err *e)
 
 void box_net_adopt(struct abox *a)
 {
+	box_net_owner(a->box, a->tenant, "box", a->id);
 	(void)keeper_ask_box(&a->g->keeper, OP_NET_POLICY, a->box->id, on_policy, a);
 }
 
@@ -188,7 +222,8 @@ void box_network_put(struct req *r)
 	(void)memcpy(w->box, a->id, sizeof(w->box));
 	r->work = w;
 	r->gone = on_gone;
-	if (box_net_ask(a, &p, on_changed, w) < 0) {
+	box_net_owner(a->box, a->tenant, "box", a->id);
+	if (box_net_ask(a->box, &p, on_changed, w) < 0) {
 		r->work = NULL;
 		r->gone = NULL;
 		net_policy_done(&w->net);
@@ -229,12 +264,12 @@ static void learn(struct abox *a, const struct egress_record *r)
 void box_net_event(struct gate *g, const struct chan_msg *m)
 {
 	char place[NET_NAME + 64], address[NET_ADDRESS_TEXT] = "", bytes[64], rule[16] = "none";
+	const struct gbox_owner *o;
 	struct egress_record r;
-	struct abox *a;
 
 	if (egress_record_decode(m->body, m->len, &r) < 0)
 		return;
-	a = abox_of(g, r.box);
+	o = owner_of(g, r.box);
 	if (r.has_address)
 		net_address_text(&r.address, address);
 	(void)snprintf(place, sizeof(place), "%s:%u", r.name[0] != '\0' ? r.name : address, r.port);
@@ -244,10 +279,11 @@ void box_net_event(struct gate *g, const struct chan_msg *m)
 		(void)snprintf(rule, sizeof(rule), "%d", r.rule);
 	else if (r.rule == NET_BY_MODE || r.rule == NET_BY_LEARN)
 		(void)snprintf(rule, sizeof(rule), r.rule == NET_BY_MODE ? "mode" : "learn");
-	learn(a, &r);
+	learn(abox_of(g, r.box), &r);
 	if (r.why == EGRESS_LEARNED)
 		return; /* its end will be told */
 	audit(g, r.question ? "network_name" : "network_connection", NULL, "tenant",
-	      a != NULL ? a->tenant->name : "", "box", a != NULL ? a->id : "", "to", place,
-	      "address", address, "rule", rule, "end", egress_why_str[r.why], "bytes", bytes, NULL);
+	      o->tenant != NULL ? o->tenant->name : "", o->what != NULL ? o->what : "box", o->id,
+	      "to", place, "address", address, "rule", rule, "end", egress_why_str[r.why], "bytes",
+	      bytes, NULL);
 }

@@ -2,9 +2,15 @@
 /* What a box may reach, as the gate has it: see box_net.c. */
 #pragma once
 
-#include "gate/boxes.h"
+#include "gate/keeper_link.h"
 #include "wire/fields.h"
 #include "wire/netrule.h"
+
+struct abox;
+struct gate;
+struct gbox;
+struct req;
+struct tenant;
 
 struct box_network {
 	struct field_str policy;
@@ -21,7 +27,11 @@ void box_net_put(const struct abox *a, struct json *j);
 /* As the audit calls it. */
 const char *box_net_audit(const struct net_policy *p);
 /* Put it into force. 0, or -errno: fn is not called. */
-int box_net_ask(struct abox *a, const struct net_policy *p, keeper_fn fn, void *arg);
+int box_net_ask(struct gbox *b, const struct net_policy *p, keeper_fn fn, void *arg);
+/* Who has it; to be said before box_net_ask(), and by a gate that takes it over. */
+void box_net_owner(struct gbox *b, const struct tenant *t, const char *what, const char *id);
+/* It is gone. What became of its last connections is told later. */
+void box_net_gone(const struct gbox *b);
 /* Ask the keeper what a box has that another gate made. */
 void box_net_adopt(struct abox *a);
 /* EVENT_NET. */

@@ -214,6 +214,7 @@ void box_standard(struct gate *g, struct box_request *q);
 struct box_wish {
 	struct limits limits;
 	struct texts env, metadata; /* go to the box, or away */
+	struct net_policy net;      /* the same */
 	uint64_t ttl_us;
 };
 

@@ -321,9 +321,12 @@ static void on_staged(void *arg)
 {
 	struct abox *a = arg;
 
-	if (a->net.mode == NET_NONE)
+	if (a->net.mode == NET_NONE) {
 		open_ports(a);
-	else if (box_net_ask(a, &a->net, on_net, a) < 0)
+		return;
+	}
+	box_net_owner(a->box, a->tenant, "box", a->id);
+	if (box_net_ask(a->box, &a->net, on_net, a) < 0)
 		making_failed(a, OWN_UNSCHEDULABLE, NULL, "the keeper cannot be asked");
 }
 
@@ -878,6 +881,7 @@ void box_make(struct req *r, struct box_wish *w)
 	if (a == NULL) {
 		texts_done(&w->env);
 		texts_done(&w->metadata);
+		net_policy_done(&w->net);
 		return;
 	}
 	box_standard(r->g, &a->making->q);
@@ -885,6 +889,7 @@ void box_make(struct req *r, struct box_wish *w)
 	a->making->plain = true;
 	a->env = w->env;
 	a->metadata = w->metadata;
+	a->net = w->net;
 	a->ttl_us = w->ttl_us;
 	a->idle_us = 0;
 	(void)snprintf(a->environment, sizeof(a->environment), "default");

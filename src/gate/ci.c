@@ -420,7 +420,7 @@ void ci_limits(struct gate *g, struct box_request *q)
 	char *const *waived;
 	unsigned int n;
 
-	q->flags = BOX_HEARD;
+	q->flags = BOX_HEARD | BOX_NETWORK;
 	q->waived = 0;
 	q->image = 0;
 	q->nmounts = 0; /* of which there is none to clear, then: they are large */
@@ -450,6 +450,7 @@ void ci_spec(struct gate *g, struct oneshot_spec *spec, uint64_t timeout_us, boo
 					   NULL };
 
 	ci_limits(g, &spec->box);
+	spec->network = NET_DEFAULT_CI;
 	spec->warm = WARM_MAX;
 	spec->argv = input_file ? fed : plain;
 	spec->script = plain;

@@ -42,7 +42,9 @@ static void put_health(struct json *j, const struct gate *g)
 		json_str(j, "message", t->any ? t->why : "not checked yet");
 	json_str(j, "version", LEVEL);
 	json_str(j, "executor_backend", "native");
-	json_str(j, "network_isolation", "network_namespace:none");
+	json_str(j, "network_isolation",
+		 net_default(g, NET_DEFAULT_CI)->mode == NET_NONE ? "network_namespace:none"
+								  : "network_namespace:allow");
 	json_str(j, "glovebox_version", GLOVEBOX_VERSION);
 	if (config_bool(&g->config, CONF_NO_AUTH))
 		json_bool(j, "no_auth", true);

@@ -10,6 +10,8 @@
 
 #include "base/clock.h"
 #include "base/own.h"
+#include "gate/box_net.h"
+#include "gate/net_default.h"
 #include "gate/record.h"
 #include "wire/msg.h"
 
@@ -241,21 +243,47 @@ static void on_staged(void *arg)
 
 static void commands_adopt(struct session *s);
 
+static void on_net(void *arg, struct chan_msg *m, const struct err *e)
+{
+	struct session *s = arg;
+	char text[256];
+
+	if (m == NULL) {
+		(void)snprintf(text, sizeof(text), "no network can be made: %.200s", e->text);
+		making_failed(s, 503, text);
+		return;
+	}
+	chan_msg_close(m);
+	stage_run(&s->stage, s->box, 0);
+}
+
+static void set_network(struct session *s, const struct net_policy *p)
+{
+	box_net_owner(s->box, s->tenant, "session", s->id);
+	if (box_net_ask(s->box, p, on_net, s) < 0)
+		making_failed(s, 503, "the keeper cannot be asked");
+}
+
 static void on_ready(void *arg, struct gbox *b)
 {
 	struct session *s = arg;
+	const struct net_policy *p = net_default(s->g, NET_DEFAULT_CI);
 
 	s->box = b;
 	if (s->r == NULL) { /* taken over */
 		s->ready = true;
 		s->g->metrics.adopted[ADOPTED_SESSION]++;
+		box_net_owner(b, s->tenant, "session", s->id);
 		commands_adopt(s);
 		return;
 	}
 	metrics_box(&s->g->metrics, b->info.setup_us);
 	audit(s->g, "box_made", s->r, "tenant", s->tenant->name, "for", "session", "session", s->id,
-	      "policy", "network none", NULL);
-	stage_run(&s->stage, b, 0);
+	      "policy", box_net_audit(p), NULL);
+	if (p->mode != NET_NONE)
+		set_network(s, p);
+	else
+		stage_run(&s->stage, b, 0);
 }
 
 static void on_failed(void *arg, const struct err *e)

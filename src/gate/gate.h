@@ -34,6 +34,7 @@ enum {
 	GATE_SCRATCH = 256 * 1024,
 	GATE_TOKENS_MAX = 1024,
 	GATE_TENANT = CONFIG_TENANT_MAX + 1,
+	GATE_NET_GONE = 64,
 };
 
 /* Whom a token belongs to. Everything that a request makes is this tenant's. */
@@ -41,6 +42,12 @@ struct tenant {
 	char name[GATE_TENANT];
 	unsigned int boxes;   /* that it has, one-shots included */
 	struct run_share log; /* of what its commands and cells said */
+};
+
+/* A box that has gone; see box_net.c. */
+struct net_gone {
+	uint64_t box;
+	struct gbox_owner owner;
 };
 
 struct token {
@@ -118,7 +125,8 @@ struct gate {
 	unsigned int nefast;         /* of those that are filled from a document store */
 	struct table kernel_table;   /* by their UUIDs */
 	struct table tombs;          /* boxes that have ended */
-	struct table idems;          /* answers to be given again */
+	struct net_gone net_gone[GATE_NET_GONE]; /* and had a network, the last one first */
+	struct table idems;                      /* answers to be given again */
 	struct runs runs;
 	struct mcp_server mcp;
 	struct tool_link tools;

@@ -3,6 +3,7 @@
 
 #include "base/clock.h"
 #include "base/own.h"
+#include "gate/box_net.h"
 #include "gate/record.h"
 #include "wire/msg.h"
 
@@ -63,7 +64,7 @@ void oneshot_end(struct oneshot *o)
 	if (o->ended)
 		return;
 	o->ended = true;
-	if (o->phase == PHASE_RECORD)
+	if (o->phase == PHASE_RECORD || o->phase == PHASE_NET)
 		keeper_forget(&o->g->keeper, o);
 	o->phase = PHASE_DONE;
 	stage_end(&o->stage);
@@ -360,9 +361,38 @@ static void set_deadline(struct oneshot *o)
 	(void)keeper_ask(&o->g->keeper, OP_BOX_DEADLINE, body, m.len, NULL, NULL);
 }
 
+static void begin(struct oneshot *o)
+{
+	o->phase = PHASE_STAGE;
+	stage_run(&o->stage, o->box, o->inlined);
+}
+
+static void on_net(void *arg, struct chan_msg *m, const struct err *e)
+{
+	struct oneshot *o = arg;
+
+	if (m == NULL) {
+		oneshot_fail(o, 503, ONESHOT_NO_BOX, "no network can be made: %s", e->text);
+		return;
+	}
+	chan_msg_close(m);
+	if (!o->told)
+		begin(o);
+}
+
+/* No program of it runs before it may reach what it may. */
+static void set_network(struct oneshot *o, const struct net_policy *p)
+{
+	o->phase = PHASE_NET;
+	box_net_owner(o->box, o->spec.tenant, "request", o->request);
+	if (box_net_ask(o->box, p, on_net, o) < 0)
+		oneshot_fail(o, 503, ONESHOT_NO_BOX, "the keeper cannot be asked");
+}
+
 static void on_ready(void *arg, struct gbox *b)
 {
 	struct oneshot *o = arg;
+	const struct net_policy *p = net_default(o->g, o->spec.network);
 
 	o->box = b;
 	o->pooled = o->program.box != NULL;
@@ -373,15 +403,17 @@ static void on_ready(void *arg, struct gbox *b)
 	}
 	if (!b->made_ahead)
 		metrics_box(&o->g->metrics, b->info.setup_us);
-	o->phase = PHASE_STAGE;
 	/* A warm Python writes a small program itself; the next gate could not repeat that. */
 	o->inlined = b->info.image != 0 && o->spec.owner == NULL && o->spec.nfiles > 0 &&
 		     o->spec.files[0].p != NULL && o->spec.files[0].n <= INLINE_MAX;
-	stage_run(&o->stage, b, o->inlined);
+	if (p->mode != NET_NONE)
+		set_network(o, p);
+	else
+		begin(o);
 	/* What others have to know comes behind what the program waits for. */
 	gboxes_flush(o->g);
 	audit(o->g, "box_made", NULL, "request", o->request, "tenant", o->spec.tenant->name, "for",
-	      operation_str(o->spec.operation), "policy", "network none", NULL);
+	      operation_str(o->spec.operation), "policy", box_net_audit(p), NULL);
 	if (o->box != NULL)
 		set_deadline(o);
 }

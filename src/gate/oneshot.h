@@ -7,6 +7,7 @@
  *   STAT     the files that it wants exist
  *   ADMIT    its turn
  *   BOX      the box is being made
+ *   NET      what it may reach is put into force, if it may reach something
  *   STAGE    files go in, one after the other
  *   BEFORE   the workspace is listed, if anything was put there
  *   RECORD   what the next gate needs to know is with the keeper, if it is to outlive this one
@@ -22,6 +23,7 @@
 #include "gate/admit.h"
 #include "gate/box.h"
 #include "gate/gate.h"
+#include "gate/net_default.h"
 #include "gate/stage.h"
 #include "gate/store_link.h"
 #include "wire/listing.h"
@@ -33,6 +35,7 @@ struct oneshot_spec {
 	const struct tenant *tenant;
 	const char *request; /* id of the request, for the audit; NULL: of another gate */
 	struct box_request box;
+	enum net_default network;
 	enum warm_kind warm; /* what it is thawed from; WARM_MAX: nothing */
 	struct stage_file
 		*files; /* [0] is the program, which is never returned; a handler has none */
@@ -58,7 +61,7 @@ struct oneshot_failure {
 	enum {
 		ONESHOT_NO_FILE,
 		ONESHOT_BUSY,
-		ONESHOT_NO_BOX,
+		ONESHOT_NO_BOX, /* or not with its network */
 		ONESHOT_NO_STORE,
 		ONESHOT_BOX_GONE,
 		ONESHOT_AUDIT

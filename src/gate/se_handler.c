@@ -539,6 +539,7 @@ static void prepare(struct handling *h)
 	se_limits(g, &h->spec.box);
 	h->spec.handler = true;
 	h->spec.operation = OPERATION_HANDLER;
+	h->spec.network = NET_DEFAULT_SE;
 	h->spec.tenant = h->r->tenant;
 	h->spec.request = h->r->id;
 	h->spec.envp = se_environment();

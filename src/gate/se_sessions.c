@@ -10,6 +10,7 @@
 
 #include "base/own.h"
 #include "gate/boxes.h"
+#include "gate/net_default.h"
 #include "wire/json_text.h"
 
 #include <errno.h>
@@ -164,6 +165,18 @@ static void wait_gone(struct req *r)
 	}
 }
 
+/* What may be said of a session when it is made. */
+struct se_wanted {
+	uint64_t workspace;
+	bool network;
+};
+
+static struct se_wanted standard(const struct gate *g)
+{
+	return (struct se_wanted){ .workspace = config_u64(&g->config, CONF_SE_WORKSPACE),
+				   .network = config_bool(&g->config, CONF_SE_ALLOW_NETWORK) };
+}
+
 /* The last to come is the last to be told. */
 static int wait_for(struct se_making *m, struct req *r, const struct se_wait *how)
 {
@@ -183,7 +196,8 @@ static int wait_for(struct se_making *m, struct req *r, const struct se_wait *ho
 	return 0;
 }
 
-static int fill_wish(struct gate *g, const char *name, uint64_t workspace, struct box_wish *w)
+static int fill_wish(struct gate *g, const char *name, const struct se_wanted *s,
+		     struct box_wish *w)
 {
 	static const char *const env[] = { "HOME", "PYTHONPATH" };
 	struct box_request q;
@@ -191,7 +205,10 @@ static int fill_wish(struct gate *g, const char *name, uint64_t workspace, struc
 	se_limits(g, &q);
 	*w = (struct box_wish){ .limits = q.limits,
 				.ttl_us = config_u64(&g->config, CONF_SE_EXPIRATION) };
-	w->limits.v[LIMIT_WORKSPACE] = workspace;
+	w->limits.v[LIMIT_WORKSPACE] = s->workspace;
+	if (net_policy_copy(net_default(g, s->network ? NET_DEFAULT_SE : NET_DEFAULT_NONE),
+			    &w->net) < 0)
+		return -ENOMEM;
 	for (unsigned int i = 0; i < ARRAY_LEN(env); i++)
 		if (texts_add(&w->env, env[i], strlen(env[i]), SE_MOUNT_POINT,
 			      strlen(SE_MOUNT_POINT)) < 0)
@@ -200,7 +217,8 @@ static int fill_wish(struct gate *g, const char *name, uint64_t workspace, struc
 			 strlen(name));
 }
 
-static void make(struct req *r, const char *name, uint64_t workspace, const struct se_wait *how)
+static void make(struct req *r, const char *name, const struct se_wanted *s,
+		 const struct se_wait *how)
 {
 	static const struct req_via via = { .reply = on_made };
 	struct se_making *m = calloc(1, sizeof(*m));
@@ -208,9 +226,10 @@ static void make(struct req *r, const char *name, uint64_t workspace, const stru
 
 	if (m != NULL)
 		m->g = r->g;
-	if (m == NULL || fill_wish(r->g, name, workspace, &w) < 0 || wait_for(m, r, how) < 0) {
+	if (m == NULL || fill_wish(r->g, name, s, &w) < 0 || wait_for(m, r, how) < 0) {
 		texts_done(&w.env);
 		texts_done(&w.metadata);
+		net_policy_done(&w.net);
 		free(m);
 		if (how->drop != NULL)
 			how->drop(how->arg);
@@ -240,7 +259,9 @@ void se_with(struct req *r, const char *name,
 	if (a != NULL) {
 		ready(arg, r, a);
 	} else if (m == NULL) {
-		make(r, name, config_u64(&r->g->config, CONF_SE_WORKSPACE), &how);
+		const struct se_wanted s = standard(r->g);
+
+		make(r, name, &s, &how);
 	} else if (wait_for(m, r, &how) < 0) {
 		if (drop != NULL)
 			drop(arg);
@@ -252,6 +273,7 @@ void se_with(struct req *r, const char *name,
 
 struct se_session_in {
 	struct field_str size;
+	bool allow_network, allow_network_set;
 };
 
 static const struct field session_rows[] = {
@@ -262,6 +284,12 @@ static const struct field session_rows[] = {
 	  .max = FIELD_NO_MAX,
 	  .at = offsetof(struct se_session_in, size),
 	  .doc = "bytes in its workspace, as mount has them: 100M; null: se_workspace" },
+	{ .name = "allow_network",
+	  .type = FIELD_BOOL,
+	  .flags = FIELD_NULLABLE,
+	  .at = offsetof(struct se_session_in, allow_network),
+	  .doc = "whether its programs may reach public addresses; null: se_allow_network",
+	  .set_at = offsetof(struct se_session_in, allow_network_set) },
 };
 
 const struct fields se_session_fields = { "SessionRequest", session_rows, ARRAY_LEN(session_rows),
@@ -282,6 +310,20 @@ static int take_size(struct req *r, const struct field_str *text, uint64_t *ret)
 	return -1;
 }
 
+/* The same. A session may be refused the network that others have, and not the other way round. */
+static int take_network(struct req *r, const struct se_session_in *in, bool *ret)
+{
+	if (!in->allow_network_set)
+		return 0;
+	if (in->allow_network && !*ret) {
+		se_refuse(r, SE_NOT_PERMITTED,
+			  "no session of this server may use the network (se_allow_network)");
+		return -1;
+	}
+	*ret = in->allow_network;
+	return 0;
+}
+
 static void on_created(void *arg, struct req *r, struct abox *a)
 {
 	struct json j;
@@ -297,7 +339,7 @@ static void on_created(void *arg, struct req *r, struct abox *a)
 void se_session_create(struct req *r)
 {
 	static const struct se_wait how = { .ready = on_created };
-	uint64_t size = config_u64(&r->g->config, CONF_SE_WORKSPACE);
+	struct se_wanted s = standard(r->g);
 	struct se_session_in in = { 0 };
 	struct ci_body body = { 0 };
 	char name[SE_NAME];
@@ -306,14 +348,16 @@ void se_session_create(struct req *r)
 	if (se_take_name(r, name) < 0 ||
 	    (r->body_len > 0 && ci_decode(r, &se_session_fields, &body, &in) < 0))
 		return;
-	rc = take_size(r, &in.size, &size);
+	rc = take_size(r, &in.size, &s.workspace);
+	if (rc == 0)
+		rc = take_network(r, &in, &s.network);
 	ci_body_done(&body);
 	if (rc < 0)
 		return;
 	if (se_find(r->g, r->tenant, name) != NULL || making_find(r, name) != NULL)
 		se_refuse(r, SE_SESSION_EXISTS, "Session already exists: %s", name);
 	else
-		make(r, name, size, &how);
+		make(r, name, &s, &how);
 }
 
 /* --- the end of one, and of many -------------------------------------------------------------- */

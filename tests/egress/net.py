@@ -103,7 +103,7 @@ class Net(Server):
     """A server in a world, reached by a Unix socket."""
 
     def __init__(self, world, folder, **options):
-        super().__init__(folder, listen=f"unix:{folder}/socket", resolver=RESOLVER, prefix=world.inside(), **options)
+        super().__init__(folder, listen=f"unix:{folder}/socket", resolver=RESOLVER, prefix=world.inside(), **{"se_network": "true", **options})
 
     def box(self, **fields):
         status, box = self.call("POST", "/v1/boxes", fields)

@@ -10,13 +10,13 @@ from net_world import PUBLIC
 pytestmark = needs_root
 
 
-def said(server, *words):
+def said(server, *words, verb=("mcp",)):
     """What a cell prints that asks two names."""
-    code = PRELUDE + 'r = get("http://web.test/")\nsay(r["at"] if isinstance(r, dict) else r, get("http://other.test/"))'
+    code = PRELUDE + 'say(*(r["at"] if isinstance(r, dict) else r for r in map(get, ("http://web.test/", "http://other.test/"))))'
     lines = [{"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": {"protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": {"name": "t", "version": "1"}}},
              {"jsonrpc": "2.0", "method": "notifications/initialized"},
              {"jsonrpc": "2.0", "id": 2, "method": "tools/call", "params": {"name": "execute_ipython_cell", "arguments": {"code": code}}}]
-    process = subprocess.Popen([program_path(), "mcp", "--url", f"unix:{server.path}", *words], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+    process = subprocess.Popen([program_path(), *verb, "--url", f"unix:{server.path}", *words], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
     try:
         for line in lines:
             process.stdin.write(json.dumps(line) + "\n")
