@@ -14,7 +14,7 @@
 
 #include "test_help.h"
 
-static char top[] = "/tmp/glovebox-files-XXXXXX";
+static char top[] = "/tmp/test-files-XXXXXX";
 
 /* Each test is a process of its own: that of its directory is nobody else's. */
 static void go_there(void)

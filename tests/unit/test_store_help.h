@@ -57,7 +57,7 @@ struct rig {
 static inline void rig_make(struct rig *b)
 {
 	memset(b, 0, sizeof(*b));
-	(void)snprintf(b->dir, sizeof(b->dir), "/tmp/glovebox-store-XXXXXX");
+	(void)snprintf(b->dir, sizeof(b->dir), "/tmp/test-store-XXXXXX");
 	CHECK(mkdtemp(b->dir) != NULL);
 	if (geteuid() == 0) {
 		CHECK(chown(b->dir, NOBODY, NOBODY) == 0);
