@@ -69,7 +69,8 @@ static int call(struct keeper_client *k, uint16_t op, const void *body, size_t l
 			return r == 0 ? keeper_lost(e) : err_set(e, ERR_SYS, -r, "hear the keeper");
 		if (answer->type == EVENT_NET)
 			take_net(k, answer);
-		if (answer->type == EVENT_NET || answer->type == EVENT_REFUSED ||
+		if (answer->type == EVENT_NET || answer->type == EVENT_NET_FIGURES ||
+		    answer->type == EVENT_REFUSED ||
 		    (answer->type == EVENT_GONE && take_gone(k, answer) == 0))
 			continue;
 		if (answer->type == REPLY_FAILED &&
@@ -276,7 +277,8 @@ int keeper_event(struct keeper_client *k, struct err *e)
 		return keeper_lost(e);
 	if (m.type == EVENT_NET)
 		take_net(k, &m);
-	if (m.type == EVENT_NET || m.type == EVENT_REFUSED) /* who wants to know asks at the end */
+	if (m.type == EVENT_NET || m.type == EVENT_NET_FIGURES ||
+	    m.type == EVENT_REFUSED) /* who wants to know asks at the end */
 		return 0;
 	if (m.type != EVENT_GONE || take_gone(k, &m) < 0) {
 		chan_msg_close(&m);

@@ -27,6 +27,7 @@ int net_words_rule(struct net_words *w, const char *option, const char *text, st
 
 int net_words_check(struct net_words *w, enum net_mode standard, struct err *e)
 {
+	w->policy.bounds.connections = NET_CONNS_MAX;
 	if (!w->said)
 		w->policy.mode = w->policy.nrules > 0 ? NET_ALLOW : standard;
 	if (w->policy.mode == NET_NONE && w->policy.nrules > 0)

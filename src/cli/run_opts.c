@@ -232,6 +232,27 @@ static int take_network(void *arg, const char *v, struct err *e)
 	return net_words_mode(&((struct run_request *)arg)->net, v, e);
 }
 
+/* As in policy/limits.tbl: a number, perhaps with K, M, G. */
+static int take_net_bytes(void *arg, const char *v, struct err *e)
+{
+	uint64_t *ret = &((struct run_request *)arg)->net.policy.bounds.bytes;
+
+	if (str_to_bytes(v, ret) < 0 || *ret > INT64_MAX)
+		return err_set(e, ERR_USAGE, 0, "--network-bytes '%s' is no size", v);
+	return 0;
+}
+
+static int take_net_rate(void *arg, const char *v, struct err *e)
+{
+	uint64_t *ret = &((struct run_request *)arg)->net.policy.bounds.rate;
+
+	if (str_to_bytes(v, ret) < 0 || *ret > NET_RATE_MAX || (*ret != 0 && *ret < NET_RATE_MIN))
+		return err_set(e, ERR_USAGE, 0,
+			       "--network-rate '%s' is no number of bytes a second from %d on", v,
+			       NET_RATE_MIN);
+	return 0;
+}
+
 static int take_allow(void *arg, const char *v, struct err *e)
 {
 	return net_words_rule(&((struct run_request *)arg)->net, "allow", v, e);
@@ -280,6 +301,10 @@ static const struct opt rows[] = {
 	  "none, allow (what --allow says), open: public addresses, or learn: the same, and say "
 	  "what rules it would need [none]",
 	  take_network, NULL },
+	{ "network-bytes", 0, OPT_ARG, "SIZE", "what it may send and receive in all [no limit]",
+	  take_net_bytes, NULL },
+	{ "network-rate", 0, OPT_ARG, "SIZE",
+	  "what it may send, and receive, in a second [no limit]", take_net_rate, NULL },
 	{ "allow", 0, OPT_ARG, "RULE",
 	  "let it reach pypi.org, *.pypi.org:443, 10.1.0.0/16, [2001:db8::]/32; !RULE denies",
 	  take_allow, NULL },

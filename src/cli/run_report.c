@@ -91,6 +91,15 @@ static void json_figures(struct json *j, const struct run_result *r)
 	json_u64(j, "peak_memory_bytes",
 		 cgroup_peak ? r->figures.peak_memory_bytes : r->exit.max_rss_bytes);
 	json_str(j, "measured_by", cgroup_cpu && cgroup_peak ? "cgroup" : "rusage");
+	if ((r->figures.has & FIGURE_NET) != 0) {
+		json_open(j, "network", '{');
+		json_u64(j, "connections", r->figures.net.connections);
+		json_u64(j, "refused", r->figures.net.refused);
+		json_u64(j, "questions", r->figures.net.questions);
+		json_u64(j, "sent_bytes", r->figures.net.sent);
+		json_u64(j, "received_bytes", r->figures.net.received);
+		json_close(j, '}');
+	}
 	json_milli(j, "setup_ms", r->info.setup_us);
 	json_open(j, "setup_steps_us", '{');
 	for (unsigned int i = 0; i < PLAN_STEPS; i++)

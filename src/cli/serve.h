@@ -40,7 +40,7 @@ struct tool_settings {
 };
 int serve_tools(const struct config *c, struct tool_settings *ret, struct err *e);
 
-/* Whether the rules of ci_allow are rules. */
+/* Whether the rules of ci_allow are rules, and box_net_rate a rate. */
 int serve_rules(const struct config *c, struct err *e);
 
 /* A directory, made with what is missing above it, private where it is made. */

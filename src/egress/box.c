@@ -102,14 +102,15 @@ static void close_listeners(struct ebox *b)
 	}
 }
 
-static struct ebox *ebox_new(struct egress *e, uint64_t id)
+static struct ebox *ebox_new(struct egress *e, const struct net_figures *f)
 {
 	struct ebox *b = calloc(1, sizeof(*b));
 
 	if (b == NULL)
 		return NULL;
 	*b = (struct ebox){ .e = e,
-			    .id = id,
+			    .id = f->box,
+			    .figures = *f,
 			    .questions = { QUESTIONS_AT_ONCE * US_PER_S, e->loop.now_us },
 			    .refusals = { REFUSALS_AT_ONCE * US_PER_S, e->loop.now_us },
 			    .arrivals = { CONNS_AT_ONCE * US_PER_S, e->loop.now_us } };
@@ -125,12 +126,12 @@ static struct ebox *ebox_new(struct egress *e, uint64_t id)
 	return b;
 }
 
-int ebox_set(struct egress *e, uint64_t id, const int fds[EGRESS_FDS])
+int ebox_set(struct egress *e, const struct net_figures *f, const int fds[EGRESS_FDS])
 {
-	struct ebox *b = ebox_find(e, id);
+	struct ebox *b = ebox_find(e, f->box);
 
 	if (b == NULL)
-		b = ebox_new(e, id);
+		b = ebox_new(e, f);
 	if (b == NULL)
 		return -ENOMEM;
 	close_listeners(b);
@@ -155,6 +156,8 @@ int ebox_policy(struct egress *e, uint64_t id, const void *bytes, size_t n)
 		next = c->next;
 		if (!conn_may_stay(c))
 			conn_end(c, EGRESS_CUT);
+		else
+			conn_resume(c);
 	}
 	listen_all(b);
 	return 0;
@@ -184,5 +187,7 @@ void ebox_end(struct egress *e, uint64_t id)
 		conn_end(b->conns, EGRESS_BOX_GONE);
 	dns_conns_end(b);
 	close_listeners(b);
+	bounds_done(b);
+	figures_last(b);
 	loop_defer(&e->loop, &b->gone, free_box, b);
 }

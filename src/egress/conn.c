@@ -24,7 +24,8 @@ static void update(struct econn *c);
 static bool is_refusal(enum egress_why why)
 {
 	return why == EGRESS_NOT_ALLOWED || why == EGRESS_NOT_PUBLIC || why == EGRESS_OTHER_NAME ||
-	       why == EGRESS_OTHER_PROTOCOL || why == EGRESS_REQUEST || why == EGRESS_TOO_MANY;
+	       why == EGRESS_OTHER_PROTOCOL || why == EGRESS_REQUEST || why == EGRESS_TOO_MANY ||
+	       why == EGRESS_LIMIT;
 }
 
 static struct egress_record record_of(const struct econn *c, enum egress_why why)
@@ -48,8 +49,6 @@ static void tell_record(const struct econn *c, enum egress_why why)
 {
 	struct egress_record r = record_of(c, why);
 
-	c->box->figures.sent += r.sent;
-	c->box->figures.received += r.received;
 	if (is_refusal(why))
 		c->box->figures.refused++;
 	keeper_tell(c->box->e, &r);
@@ -99,6 +98,7 @@ void conn_end(struct econn *c, enum egress_why why)
 		c->next->at = c->at;
 	c->box->nconns--;
 	e->nconns--;
+	figures_changed(c->box);
 	loop_defer(&e->loop, &c->gone, free_conn, c);
 }
 
@@ -163,10 +163,16 @@ static int read_client(struct econn *c)
 static int write_held(struct econn *c)
 {
 	while (c->state == CONN_OPEN && c->pass > 0) {
-		ssize_t n = send(c->server_fd, c->hold, c->pass, MSG_NOSIGNAL);
+		uint64_t most = bounds_allow(c->box, WAY_UP);
+		ssize_t n;
 
+		if (most == 0)
+			break;
+		n = send(c->server_fd, c->hold, most < c->pass ? (size_t)most : c->pass,
+			 MSG_NOSIGNAL);
 		if (n < 0)
 			return errno == EAGAIN || errno == EINTR ? 0 : -errno;
+		bounds_spent(c->box, WAY_UP, (uint64_t)n);
 		c->up_held_bytes += (uint64_t)n;
 		c->pass -= (size_t)n;
 		c->held -= (size_t)n;
@@ -211,9 +217,29 @@ static void move_held(struct econn *c)
 	}
 }
 
+/* Bytes one way. 0 or -errno. */
+static int move(struct econn *c, enum way w)
+{
+	struct relay *r = w == WAY_UP ? &c->up : &c->down;
+	uint64_t before = r->bytes;
+	int failed = relay_step(c->box->e, r, bounds_allow(c->box, w));
+
+	bounds_spent(c->box, w, r->bytes - before);
+	return failed;
+}
+
+/* The box has had everything: all that it has open ends. */
+static void cut_all(struct ebox *b)
+{
+	while (b->conns != NULL)
+		conn_end(b->conns, EGRESS_LIMIT);
+}
+
 static void after(struct econn *c, int r)
 {
-	if (r < 0)
+	if (bounds_reached(c->box))
+		cut_all(c->box);
+	else if (r < 0)
 		conn_end(c, EGRESS_BROKEN);
 	else if (c->state == CONN_OPEN && relay_is_over(&c->up) && relay_is_over(&c->down))
 		conn_end(c, EGRESS_CLOSED);
@@ -231,7 +257,7 @@ static void on_client(void *arg, uint32_t events)
 		return;
 	}
 	if (c->whole && c->held == 0 && c->state == CONN_OPEN) {
-		r = relay_step(c->box->e, &c->up);
+		r = move(c, WAY_UP);
 	} else if ((events & (EPOLLIN | EPOLLHUP)) != 0) {
 		r = read_client(c);
 		if (r == 0 && c->state == CONN_ASKING)
@@ -244,7 +270,7 @@ static void on_client(void *arg, uint32_t events)
 	if (c->ending)
 		return;
 	if (r == 0 && c->state == CONN_OPEN && (events & EPOLLOUT) != 0)
-		r = relay_step(c->box->e, &c->down);
+		r = move(c, WAY_DOWN);
 	after(c, r);
 }
 
@@ -278,15 +304,23 @@ void conn_on_server(void *arg, uint32_t events)
 	if (http_flow_wants_answer(c) && (events & EPOLLIN) != 0)
 		r = look_at_answer(c);
 	if (r == 0 && !c->ending && (events & (EPOLLIN | EPOLLHUP)) != 0)
-		r = relay_step(c->box->e, &c->down);
+		r = move(c, WAY_DOWN);
 	if (r == 0 && !c->ending && (events & EPOLLOUT) != 0) {
 		if (c->held > 0)
 			move_held(c);
 		else
-			r = relay_step(c->box->e, &c->up);
+			r = move(c, WAY_UP);
 	}
 	if (!c->ending)
 		after(c, r);
+}
+
+static bool may_move(struct econn *c, enum way w)
+{
+	if (bounds_allow(c->box, w) > 0)
+		return true;
+	bounds_wait(c->box);
+	return false;
 }
 
 /* What to wait for. */
@@ -296,13 +330,14 @@ static void update(struct econn *c)
 	bool open = c->state == CONN_OPEN, direct = c->whole && c->held == 0 && open;
 	uint32_t client = 0, server = 0;
 
-	if (direct ? relay_wants_read(&c->up) : !c->client_ended && c->held < HOLD_MAX)
+	if (direct ? relay_wants_read(&c->up) && may_move(c, WAY_UP)
+		   : !c->client_ended && c->held < HOLD_MAX)
 		client |= EPOLLIN;
 	if (open && relay_wants_write(&c->down))
 		client |= EPOLLOUT;
-	if (open && relay_wants_read(&c->down))
+	if (open && relay_wants_read(&c->down) && may_move(c, WAY_DOWN))
 		server |= EPOLLIN;
-	if (open && (c->pass > 0 || relay_wants_write(&c->up)))
+	if (open && (relay_wants_write(&c->up) || (c->pass > 0 && may_move(c, WAY_UP))))
 		server |= EPOLLOUT;
 	loop_change(l, &c->client, client);
 	if (!open)
@@ -311,6 +346,12 @@ static void update(struct econn *c)
 	set_timer(c, c->held > 0 && !c->whole                           ? HELLO_US
 		     : relay_is_over(&c->up) || relay_is_over(&c->down) ? LINGER_US
 									: IDLE_US);
+}
+
+void conn_resume(struct econn *c)
+{
+	if (!c->ending && c->state == CONN_OPEN)
+		update(c);
 }
 
 void conn_opened(struct econn *c)
@@ -325,6 +366,7 @@ void conn_opened(struct econn *c)
 	}
 	c->state = CONN_OPEN;
 	c->box->figures.connections++;
+	figures_changed(c->box);
 	c->up = (struct relay){ .from = c->client_fd, .to = c->server_fd, .pipe = { -1, -1 } };
 	c->down = (struct relay){ .from = c->server_fd, .to = c->client_fd, .pipe = { -1, -1 } };
 	if (c->entry == ENTRY_PROXY && proxy_tell(c, 0) < 0) {
@@ -340,6 +382,12 @@ void conn_opened(struct econn *c)
 
 void conn_go(struct econn *c)
 {
+	if (bounds_reached(c->box)) {
+		if (c->entry == ENTRY_PROXY)
+			(void)proxy_tell(c, EDQUOT);
+		conn_end(c, EGRESS_LIMIT);
+		return;
+	}
 	c->verdict = c->named ? net_decide_name_port(&c->box->policy, c->name, c->port)
 			      : net_decide_address(&c->box->policy, &c->address, c->port, false);
 	if (!c->verdict.allowed || (!c->named && names_is_in_range(&c->address))) {
@@ -478,9 +526,10 @@ static int accept_one(struct ebox *b, int listener, enum entry entry)
 
 	if (fd < 0)
 		return errno == ECONNABORTED || errno == EINTR ? 0 : -errno;
-	if (b->nconns >= BOX_CONNS_MAX || b->e->nconns >= CONNS_MAX ||
+	if (b->nconns >= b->policy.bounds.connections || b->e->nconns >= CONNS_MAX ||
 	    !bucket_take(&b->arrivals, b->e->loop.now_us, CONNS_A_SECOND, CONNS_AT_ONCE)) {
 		b->figures.refused++;
+		figures_changed(b);
 		reset(fd);
 		return 0;
 	}

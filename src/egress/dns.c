@@ -33,6 +33,7 @@ static bool may_ask(struct ebox *b)
 	if (!bucket_take(&b->questions, b->e->loop.now_us, QUESTIONS_A_SECOND, QUESTIONS_AT_ONCE))
 		return false;
 	b->figures.questions++;
+	figures_changed(b);
 	return true;
 }
 

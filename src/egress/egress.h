@@ -4,7 +4,8 @@
  *
  * main.c has the role, keeper.c what the keeper says, box.c a box from its policy to its end, names.c addresses that stand for names, dns.c answers
  * to questions, conn.c a connection from its arrival to its end, conn_dial.c the way to the other side, proxy.c who asks for a connection
- * in words, sniff.c what a client says first, http_flow.c requests one after the other, relay.c bytes, lookup.c names looked up.
+ * in words, sniff.c what a client says first, http_flow.c requests one after the other, relay.c bytes, lookup.c names looked up, bounds.c how much of
+ * it a box may have, figures.c how much it had.
  */
 #pragma once
 
@@ -21,7 +22,6 @@ enum {
 	EGRESS_KEEPER_FD = 3,
 
 	CONNS_MAX = 16384,    /* of all boxes */
-	BOX_CONNS_MAX = 512,  /* of one */
 	BOX_NAMES_MAX = 4096, /* that have an address at a time */
 	ADDRESSES_MAX = 8,    /* of a name that are tried */
 	HOLD_MAX = 64 * 1024, /* of a client's bytes that are not passed on yet */
@@ -90,6 +90,14 @@ struct bucket {
 	uint64_t left, at_us; /* left: in millionths */
 };
 
+/* What may go at once, one way; below 0: it went already. */
+struct flow {
+	int64_t left;
+	uint64_t at_us;
+};
+
+enum way { WAY_UP, WAY_DOWN, WAYS };
+
 struct edns_conn;
 
 struct ebox {
@@ -106,7 +114,11 @@ struct ebox {
 	struct edns_conn *dns_conns;
 	unsigned int ndns_conns;
 	struct bucket questions, refusals, arrivals;
-	struct egress_figures figures;
+	struct net_figures figures;
+	bool untold; /* they have changed */
+	struct flow flow[WAYS];
+	struct timer earned;
+	bool waits; /* for that */
 	struct deferred gone;
 };
 
@@ -119,6 +131,8 @@ struct egress {
 	} answers[ANSWERS_MAX]; /* that wait for the keeper */
 	unsigned int nanswers;
 	struct bucket records;
+	struct timer tell; /* figures */
+	bool telling;
 	struct ebox *boxes;
 	unsigned int nconns;
 	struct lookups *lookups;
@@ -130,10 +144,27 @@ struct egress {
 /* Take one, if there is one. */
 bool bucket_take(struct bucket *b, uint64_t now_us, uint64_t a_second, uint64_t at_once);
 
+/* --- bounds.c --- */
+
+/* How many bytes may go one way now. */
+uint64_t bounds_allow(struct ebox *b, enum way w);
+void bounds_spent(struct ebox *b, enum way w, uint64_t bytes);
+/* Whether it has had all that it may. */
+bool bounds_reached(const struct ebox *b);
+/* Its connections are looked at again when more may go. */
+void bounds_wait(struct ebox *b);
+void bounds_done(struct ebox *b);
+
+/* --- figures.c --- */
+
+void figures_changed(struct ebox *b);
+/* It goes. */
+void figures_last(struct ebox *b);
+
 /* --- box.c --- */
 
-/* A box, or other listeners of one that is there; the descriptors are its own from here on. 0 or -errno. */
-int ebox_set(struct egress *e, uint64_t id, const int fds[EGRESS_FDS]);
+/* A box that has done this so far, or other listeners of one that is there; the descriptors are its own from here on. 0 or -errno. */
+int ebox_set(struct egress *e, const struct net_figures *f, const int fds[EGRESS_FDS]);
 /* What it may reach from now on; connections that it may not have any more end. 0 or -errno. */
 int ebox_policy(struct egress *e, uint64_t id, const void *bytes, size_t n);
 void ebox_end(struct egress *e, uint64_t id);
@@ -183,8 +214,8 @@ struct relay {
 };
 
 int pipes_start(struct egress *e);
-/* Go on. 0; what to wait for is in relay_wants(). -errno: one side is gone. */
-int relay_step(struct egress *e, struct relay *r);
+/* Go on, with `most` bytes more at most. 0; what to wait for is in relay_wants(). -errno: one side is gone. */
+int relay_step(struct egress *e, struct relay *r, uint64_t most);
 void relay_done(struct egress *e, struct relay *r);
 bool relay_wants_read(const struct relay *r);
 bool relay_wants_write(const struct relay *r);
@@ -254,6 +285,8 @@ int conn_accept(struct ebox *b, int listener, enum entry entry);
 void conn_end(struct econn *c, enum egress_why why);
 /* The place that it wants is known: decide, look up, connect. */
 void conn_go(struct econn *c);
+/* More may go, or less: what it waits for. */
+void conn_resume(struct econn *c);
 /* Again, because rules have changed: whether it may stay. */
 bool conn_may_stay(struct econn *c);
 /* What may be spoken on it, bits of NET_SPOKEN_…; known when it is open. */

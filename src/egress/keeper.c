@@ -10,16 +10,17 @@
 
 static int take_box(struct egress *e, struct chan_msg *m, struct msg_in *in)
 {
-	uint64_t id = msg_get_u64(in);
 	uint8_t there = msg_get_u8(in);
 	int fds[EGRESS_FDS], r;
 	unsigned int n = 0;
+	struct net_figures f;
 
+	net_figures_get(in, &f);
 	for (unsigned int i = 0; i < EGRESS_FDS; i++)
 		fds[i] = (there & 1u << i) != 0 && n < m->nfds ? m->fds[n++] : -1;
 	if (msg_end(in) < 0 || n != m->nfds)
 		return -EPROTO;
-	r = ebox_set(e, id, fds);
+	r = ebox_set(e, &f, fds);
 	if (r == 0)
 		m->nfds = 0;
 	return r;

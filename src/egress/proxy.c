@@ -227,6 +227,8 @@ static const struct {
 } outcomes[] = {
 	{ 0, SOCKS_OK, 200, "is connected" },
 	{ EACCES, SOCKS_NOT_ALLOWED, 403, "is not allowed by the network rules of this box" },
+	{ EDQUOT, SOCKS_NOT_ALLOWED, 403,
+	  "is not reached: this box has sent and received all that it may" },
 	{ EINVAL, SOCKS_NO_ADDRESS, 400, "is no place to connect to" },
 	{ ENOSYS, SOCKS_NO_COMMAND, 405, "can be connected to, and nothing else" },
 	{ ENOENT, SOCKS_HOST_UNREACHABLE, 502, "has no address" },

@@ -62,7 +62,7 @@ static void give_pipe(struct pipes *p, int pipe[2])
 }
 
 /* Into the pipe. 1: something came, 0: nothing now, or nothing more. */
-static int fill(struct egress *e, struct relay *r)
+static int fill(struct egress *e, struct relay *r, uint64_t most)
 {
 	ssize_t n;
 	int failed;
@@ -74,7 +74,8 @@ static int fill(struct egress *e, struct relay *r)
 		if (failed < 0)
 			return failed;
 	}
-	n = splice(r->from, NULL, r->pipe[1], NULL, AT_ONCE, SPLICE_F_MOVE | SPLICE_F_NONBLOCK);
+	n = splice(r->from, NULL, r->pipe[1], NULL, most < AT_ONCE ? (size_t)most : AT_ONCE,
+		   SPLICE_F_MOVE | SPLICE_F_NONBLOCK);
 	if (n > 0) {
 		r->in_pipe += (size_t)n;
 		return 1;
@@ -103,14 +104,15 @@ static int empty(struct relay *r)
 	return 1;
 }
 
-int relay_step(struct egress *e, struct relay *r)
+int relay_step(struct egress *e, struct relay *r, uint64_t most)
 {
+	uint64_t until = r->bytes + r->in_pipe + (most < A_TURN ? most : A_TURN);
 	int came = 1, out = 1;
 
-	for (uint64_t until = r->bytes + A_TURN; came > 0 && out > 0 && r->bytes < until;) {
+	while (came > 0 && out > 0) {
 		out = empty(r);
 		if (out > 0)
-			came = fill(e, r);
+			came = r->bytes < until ? fill(e, r, until - r->bytes) : 0;
 	}
 	if (out < 0 || came < 0)
 		return out < 0 ? out : came;

@@ -654,6 +654,7 @@ struct gbox *gbox_new(struct gate *g, const struct box_request *q, const struct 
 	if (b == NULL)
 		return NULL;
 	b->cwd = box_workdir(q->flags);
+	b->owner.counted.box = UINT64_MAX; /* nobody has counted before us */
 	r = keep_request(b, q);
 	if (r == 0)
 		r = ask_new(b);

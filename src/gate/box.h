@@ -44,6 +44,8 @@ struct gbox_owner {
 	const struct tenant *tenant;
 	const char *what; /* "box", "session", "request"; NULL: it has had none */
 	char id[64];
+	struct net_figures
+		counted; /* what /metrics have of it; their box is 0: the gate before this one has had them */
 };
 
 struct gbox {

@@ -9,8 +9,10 @@
 
 #include "base/own.h"
 #include "gate/boxes.h"
+#include "gate/net_default.h"
 #include "gate/net_rules.h"
 #include "wire/egressmsg.h"
+#include "wire/msg.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -19,6 +21,9 @@
 static const struct field rows[] = {
 	{ "policy", FIELD_STRING, 0, FIELD_NO_MIN, FIELD_NO_MAX, 0, offsetof(struct box_network, policy), .doc = "what it may reach: nothing, what rules allow, or public addresses (and what rules allow); learn: as open, and the answers say which rules it would need", .text = "none", .words = "none allow open learn" },
 	{ "rules", FIELD_LIST, 0, 0, NET_RULES_MAX, 0, offsetof(struct box_network, rules), .doc = "what it may reach, or (deny) may not: texts, or objects that can say more", .sub = &net_rule_fields },
+	{ "max_connections", FIELD_INT, FIELD_NULLABLE, 1, NET_CONNS_MAX, 0, offsetof(struct box_network, connections), .doc = "connections at once; null: box_net_connections" },
+	{ "max_bytes", FIELD_INT, FIELD_NULLABLE, 1, FIELD_NO_MAX, 0, offsetof(struct box_network, bytes), .doc = "bytes that it may send and receive in all, since it was made; null: box_net_bytes" },
+	{ "bytes_per_second", FIELD_INT, FIELD_NULLABLE, NET_RATE_MIN, NET_RATE_MAX, 0, offsetof(struct box_network, rate), .doc = "bytes that it may send, and receive, in a second; null: box_net_rate" },
 };
 /* clang-format on */
 
@@ -33,6 +38,40 @@ static bool fits(const struct net_policy *p)
 	return box_net_of_policy(0, p, body, sizeof(body)) > 0;
 }
 
+/* One of the bounds: what is said, but no more than every box may have. */
+static int take_bound(struct req *r, const char *prefix, const char *name, enum config_key key,
+		      int64_t said, uint64_t *ret)
+{
+	char field[64];
+
+	if (said == 0)
+		return 0;
+	if (*ret != 0 && (uint64_t)said > *ret) {
+		(void)snprintf(field, sizeof(field), "%s%s", prefix, name);
+		own_refuse(r, OWN_INVALID_FIELD, field, "'%s' must be at most %llu (%s)", field,
+			   (unsigned long long)*ret, config_row(key)->key);
+		return -1;
+	}
+	*ret = (uint64_t)said;
+	return 0;
+}
+
+static int take_bounds(struct req *r, const char *prefix, const struct box_network *in,
+		       struct net_bounds *ret)
+{
+	uint64_t connections;
+
+	*ret = net_bounds_default(r->g);
+	connections = ret->connections;
+	if (take_bound(r, prefix, "max_connections", CONF_BOX_NET_CONNECTIONS, in->connections,
+		       &connections) < 0 ||
+	    take_bound(r, prefix, "max_bytes", CONF_BOX_NET_BYTES, in->bytes, &ret->bytes) < 0 ||
+	    take_bound(r, prefix, "bytes_per_second", CONF_BOX_NET_RATE, in->rate, &ret->rate) < 0)
+		return -1;
+	ret->connections = (uint32_t)connections;
+	return 0;
+}
+
 int box_net_take(struct req *r, const char *prefix, const struct box_network *in,
 		 struct net_policy *ret)
 {
@@ -43,7 +82,8 @@ int box_net_take(struct req *r, const char *prefix, const struct box_network *in
 		if (strcmp(net_mode_str[i], in->policy.p) == 0)
 			ret->mode = (enum net_mode)i;
 	(void)snprintf(field, sizeof(field), "%srules", prefix);
-	if (net_rules_take(r, field, &in->rules, ret) < 0) {
+	if (take_bounds(r, prefix, in, &ret->bounds) < 0 ||
+	    net_rules_take(r, field, &in->rules, ret) < 0) {
 		net_policy_done(ret);
 		return -1;
 	}
@@ -71,6 +111,12 @@ void box_net_put(const struct abox *a, struct json *j)
 	for (unsigned int i = 0; i < p->nrules; i++)
 		net_rule_put(&p->rules[i], j);
 	json_close(j, ']');
+	if (p->bounds.connections != NET_CONNS_MAX)
+		json_u64(j, "max_connections", p->bounds.connections);
+	if (p->bounds.bytes != 0)
+		json_u64(j, "max_bytes", p->bounds.bytes);
+	if (p->bounds.rate != 0)
+		json_u64(j, "bytes_per_second", p->bounds.rate);
 	if (p->mode != NET_LEARN)
 		return;
 	json_open(j, "learned", '[');
@@ -99,7 +145,8 @@ int box_net_ask(struct gbox *b, const struct net_policy *p, keeper_fn fn, void *
 
 void box_net_owner(struct gbox *b, const struct tenant *t, const char *what, const char *id)
 {
-	b->owner = (struct gbox_owner){ .tenant = t, .what = what };
+	b->owner.tenant = t;
+	b->owner.what = what;
 	(void)snprintf(b->owner.id, sizeof(b->owner.id), "%s", id);
 }
 
@@ -113,10 +160,10 @@ void box_net_gone(const struct gbox *b)
 	v[0] = (struct net_gone){ .box = b->id, .owner = b->owner };
 }
 
-static const struct gbox_owner *owner_of(const struct gate *g, uint64_t box)
+/* NULL: nobody that is known. */
+static struct gbox_owner *owner_of(struct gate *g, uint64_t box)
 {
-	static const struct gbox_owner nobody;
-	const struct gbox *b = g->boxes;
+	struct gbox *b = g->boxes;
 
 	while (b != NULL && b->id != box)
 		b = b->next;
@@ -125,7 +172,7 @@ static const struct gbox_owner *owner_of(const struct gate *g, uint64_t box)
 	for (unsigned int i = 0; i < GATE_NET_GONE; i++)
 		if (g->net_gone[i].box == box && g->net_gone[i].owner.what != NULL)
 			return &g->net_gone[i].owner;
-	return &nobody;
+	return NULL;
 }
 
 /* --- a gate that takes over -------------------------------------------------------------------------- */
@@ -264,12 +311,15 @@ static void learn(struct abox *a, const struct egress_record *r)
 void box_net_event(struct gate *g, const struct chan_msg *m)
 {
 	char place[NET_NAME + 64], address[NET_ADDRESS_TEXT] = "", bytes[64], rule[16] = "none";
+	static const struct gbox_owner nobody;
 	const struct gbox_owner *o;
 	struct egress_record r;
 
 	if (egress_record_decode(m->body, m->len, &r) < 0)
 		return;
 	o = owner_of(g, r.box);
+	if (o == NULL)
+		o = &nobody;
 	if (r.has_address)
 		net_address_text(&r.address, address);
 	(void)snprintf(place, sizeof(place), "%s:%u", r.name[0] != '\0' ? r.name : address, r.port);
@@ -286,4 +336,52 @@ void box_net_event(struct gate *g, const struct chan_msg *m)
 	      o->tenant != NULL ? o->tenant->name : "", o->what != NULL ? o->what : "box", o->id,
 	      "to", place, "address", address, "rule", rule, "end", egress_why_str[r.why], "bytes",
 	      bytes, NULL);
+}
+
+/* --- figures -------------------------------------------------------------------------------------------- */
+
+static void count(struct metrics *m, struct net_figures *before, const struct net_figures *now)
+{
+	if (before->box != 0) {
+		m->net.connections += now->connections - before->connections;
+		m->net.refused += now->refused - before->refused;
+		m->net.questions += now->questions - before->questions;
+		m->net.sent += now->sent - before->sent;
+		m->net.received += now->received - before->received;
+	}
+	*before = *now;
+}
+
+void box_net_figures(struct gate *g, const struct chan_msg *m)
+{
+	struct net_figures f;
+	struct msg_in in;
+
+	msg_in_init(&in, m->body, m->len);
+	while (in.at < m->len) {
+		struct gbox_owner *o;
+
+		net_figures_get(&in, &f);
+		if (in.failed)
+			return;
+		o = owner_of(g, f.box);
+		if (o != NULL)
+			count(&g->metrics, &o->counted, &f);
+	}
+}
+
+void box_net_put_figures(struct json *j, const struct box_figures *f)
+{
+	if ((f->has & FIGURE_NET) == 0) {
+		json_null(j, "network");
+		return;
+	}
+	json_open(j, "network", '{');
+	json_u64(j, "open", f->net.open);
+	json_u64(j, "connections", f->net.connections);
+	json_u64(j, "refused", f->net.refused);
+	json_u64(j, "questions", f->net.questions);
+	json_u64(j, "sent_bytes", f->net.sent);
+	json_u64(j, "received_bytes", f->net.received);
+	json_close(j, '}');
 }

@@ -15,6 +15,7 @@ struct tenant;
 struct box_network {
 	struct field_str policy;
 	struct field_list rules;
+	int64_t connections, bytes, rate; /* 0: not said */
 };
 
 extern const struct fields box_network_fields;
@@ -24,6 +25,9 @@ int box_net_take(struct req *r, const char *prefix, const struct box_network *in
 		 struct net_policy *ret);
 /* The members of an answer. */
 void box_net_put(const struct abox *a, struct json *j);
+/* The member "network" of figures. */
+struct box_figures;
+void box_net_put_figures(struct json *j, const struct box_figures *f);
 /* As the audit calls it. */
 const char *box_net_audit(const struct net_policy *p);
 /* Put it into force. 0, or -errno: fn is not called. */
@@ -34,5 +38,6 @@ void box_net_owner(struct gbox *b, const struct tenant *t, const char *what, con
 void box_net_gone(const struct gbox *b);
 /* Ask the keeper what a box has that another gate made. */
 void box_net_adopt(struct abox *a);
-/* EVENT_NET. */
+/* EVENT_NET, EVENT_NET_FIGURES. */
 void box_net_event(struct gate *g, const struct chan_msg *m);
+void box_net_figures(struct gate *g, const struct chan_msg *m);

@@ -564,6 +564,7 @@ void abox_put_figures(struct json *j, const struct box_figures *f)
 	put_measured(j, "cpu_ms", (f->has & FIGURE_CPU) != 0, f->cpu_us / 1000);
 	put_measured(j, "peak_memory_bytes", (f->has & FIGURE_PEAK) != 0, f->peak_memory_bytes);
 	put_measured(j, "oom_kills", (f->has & FIGURE_OOM) != 0, f->oom_kills);
+	box_net_put_figures(j, f);
 	json_close(j, '}');
 }
 

@@ -205,6 +205,8 @@ static void on_keeper_event(struct gate *g, struct chan_msg *m)
 		warm_renew(g);
 	} else if (m->type == EVENT_NET) {
 		box_net_event(g, m);
+	} else if (m->type == EVENT_NET_FIGURES) {
+		box_net_figures(g, m);
 	} else if (m->type == EVENT_REFUSED) {
 		refused_ask(g);
 	} else if (m->type == EVENT_PING) {

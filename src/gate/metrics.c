@@ -283,12 +283,31 @@ static void print_file_bytes(const struct gate *g, struct json *j, const char *n
 	put(j, "%s{direction=\"out\"} %llu\n", name, (unsigned long long)g->metrics.file_bytes_out);
 }
 
+static void print_net_open(const struct gate *g, struct json *j, const char *name)
+{
+	uint64_t n = 0;
+
+	for (const struct gbox *b = g->boxes; b != NULL; b = b->next)
+		n += b->owner.counted.open;
+	put(j, "%s %llu\n", name, (unsigned long long)n);
+}
+
+static void print_net_bytes(const struct gate *g, struct json *j, const char *name)
+{
+	put(j, "%s{direction=\"sent\"} %llu\n", name, (unsigned long long)g->metrics.net.sent);
+	put(j, "%s{direction=\"received\"} %llu\n", name,
+	    (unsigned long long)g->metrics.net.received);
+}
+
 #define PRINT(fn, value)                                                       \
 	static void fn(const struct gate *g, struct json *j, const char *name) \
 	{                                                                      \
 		put(j, "%s %llu\n", name, (unsigned long long)(value));        \
 	}
 
+PRINT(print_net_connections, g->metrics.net.connections)
+PRINT(print_net_refused, g->metrics.net.refused)
+PRINT(print_net_questions, g->metrics.net.questions)
 PRINT(print_connections, g->nconns)
 PRINT(print_accepted, g->figures.accepted)
 PRINT(print_paused, g->figures.paused)

@@ -4,6 +4,7 @@
 
 #include "base/json.h"
 #include "gate/admit.h"
+#include "wire/egressmsg.h"
 #include "wire/fileop.h"
 
 enum reject { REJECT_CONCURRENCY, REJECT_QUOTA, REJECT_UNSCHEDULABLE, REJECT_MAX };
@@ -26,6 +27,7 @@ struct metrics {
 	uint64_t boxes_made, boxes_failed, boxes_oom, tokens_refused, audit_lost, calls_refused;
 	uint64_t adopted[ADOPTED_MAX];
 	uint64_t file_calls[FILEOP_MAX], file_bytes_in, file_bytes_out;
+	struct net_figures net; /* of all boxes; open is not used */
 };
 
 struct gate;

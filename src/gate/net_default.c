@@ -24,6 +24,17 @@ static void of_se(const struct config *c, struct net_policy *p)
 	p->mode = config_bool(c, CONF_SE_ALLOW_NETWORK) ? NET_OPEN : NET_NONE;
 }
 
+struct net_bounds net_bounds_default(const struct gate *g)
+{
+	const struct config *c = &g->config;
+
+	return (struct net_bounds){
+		.connections = (uint32_t)config_u64(c, CONF_BOX_NET_CONNECTIONS),
+		.bytes = config_u64(c, CONF_BOX_NET_BYTES),
+		.rate = config_u64(c, CONF_BOX_NET_RATE),
+	};
+}
+
 const struct net_policy *net_default(const struct gate *g, enum net_default d)
 {
 	static void (*const of[NET_DEFAULT_MAX])(const struct config *, struct net_policy *) = {
@@ -34,6 +45,7 @@ const struct net_policy *net_default(const struct gate *g, enum net_default d)
 
 	net_policy_done(&p);
 	net_policy_init(&p);
+	p.bounds = net_bounds_default(g);
 	if (of[d] != NULL)
 		of[d](&g->config, &p);
 	return &p;

@@ -13,5 +13,8 @@ enum net_default {
 	NET_DEFAULT_MAX,
 };
 
+/* How much of the network a box has unless a request wants less. */
+struct net_bounds net_bounds_default(const struct gate *g);
+
 /* By the configuration of now. It is there until this is called again. */
 const struct net_policy *net_default(const struct gate *g, enum net_default d);

@@ -66,6 +66,10 @@ void box_figures(const struct keeper *k, const struct box *b, struct box_figures
 		.memory_limit_bytes = b->limits.v[LIMIT_MEMORY],
 	};
 	cgroup_figures(&k->cgroups, &b->cgroup, f);
+	if (b->net_figures.box != 0) {
+		f->has |= FIGURE_NET;
+		f->net = b->net_figures;
+	}
 }
 
 /* --- birth ------------------------------------------------------------------------------------- */

@@ -241,7 +241,9 @@ void boxnet_event(struct keeper *k, struct box *b)
 		n->routes = n->next;
 		n->nroutes = n->nnext;
 		n->next = NULL;
-		r = egress_tell(k, b->id, first ? n->fd : NULL, n->policy, n->policy_len, &e);
+		b->net_figures.box = b->id;
+		r = egress_tell(k, &b->net_figures, first ? n->fd : NULL, n->policy, n->policy_len,
+				&e);
 	}
 	if (r < 0)
 		answer(k, n, &e);
@@ -266,7 +268,7 @@ int boxnet_tell_again(struct keeper *k, const struct box *b)
 
 	if (b->net == NULL || !b->net->prepared)
 		return 0;
-	return egress_tell(k, b->id, b->net->fd, b->net->policy, b->net->policy_len, &e);
+	return egress_tell(k, &b->net_figures, b->net->fd, b->net->policy, b->net->policy_len, &e);
 }
 
 const uint8_t *boxnet_policy(const struct box *b, size_t *ret_n)

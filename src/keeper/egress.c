@@ -52,11 +52,11 @@ static int start(struct keeper *k, struct err *e)
 	return 0;
 }
 
-static int send_box(struct keeper *k, uint64_t box, const int fds[EGRESS_FDS])
+static int send_box(struct keeper *k, const struct net_figures *f, const int fds[EGRESS_FDS])
 {
 	int there[EGRESS_FDS];
 	unsigned int n = 0;
-	uint8_t body[16], bits = 0;
+	uint8_t body[8 + NET_FIGURES_BYTES], bits = 0;
 	struct msg_out m;
 
 	for (unsigned int i = 0; i < EGRESS_FDS; i++)
@@ -65,13 +65,13 @@ static int send_box(struct keeper *k, uint64_t box, const int fds[EGRESS_FDS])
 			bits |= (uint8_t)(1u << i);
 		}
 	msg_out_init(&m, body, sizeof(body));
-	msg_put_u64(&m, box);
 	msg_put_u8(&m, bits);
+	net_figures_put(&m, f);
 	return chan_send(k->egress.fd, EGRESS_BOX, 0, body, m.len, there, n);
 }
 
-int egress_tell(struct keeper *k, uint64_t box, const int fds[EGRESS_FDS], const uint8_t *policy,
-		size_t n, struct err *e)
+int egress_tell(struct keeper *k, const struct net_figures *f, const int fds[EGRESS_FDS],
+		const uint8_t *policy, size_t n, struct err *e)
 {
 	static uint8_t body[8 + NET_POLICY_BYTES];
 	struct msg_out m;
@@ -84,12 +84,12 @@ int egress_tell(struct keeper *k, uint64_t box, const int fds[EGRESS_FDS], const
 		return egress_boxes(k);
 	}
 	if (fds != NULL)
-		r = send_box(k, box, fds);
+		r = send_box(k, f, fds);
 	msg_out_init(&m, body, sizeof(body));
-	msg_put_u64(&m, box);
+	msg_put_u64(&m, f->box);
 	(void)memcpy(body + m.len, policy, n);
 	if (r == 0)
-		r = chan_send(k->egress.fd, EGRESS_POLICY, box, body, m.len + n, NULL, 0);
+		r = chan_send(k->egress.fd, EGRESS_POLICY, f->box, body, m.len + n, NULL, 0);
 	return r < 0 ? err_set(e, ERR_SYS, -r, "tell the network of boxes") : 0;
 }
 
@@ -126,6 +126,23 @@ static void take_done(struct keeper *k, const struct chan_msg *m)
 		boxnet_done(k, b, (int)error);
 }
 
+/* Kept for whoever asks, and for the next egress; a gate is told. Of boxes that are ending, too. */
+static void take_figures(struct keeper *k, const struct chan_msg *m)
+{
+	struct net_figures f;
+	struct msg_in in;
+
+	msg_in_init(&in, m->body, m->len);
+	while (in.at < m->len && !in.failed) {
+		net_figures_get(&in, &f);
+		for (unsigned int i = 0; i < k->nboxes && !in.failed; i++)
+			if (k->boxes[i].state != BOX_FREE && k->boxes[i].id == f.box)
+				k->boxes[i].net_figures = f;
+	}
+	if (!in.failed)
+		ops_tell(k, EVENT_NET_FIGURES, 0, m->body, m->len, NULL);
+}
+
 void egress_event(struct keeper *k)
 {
 	static struct chan_msg m;
@@ -143,6 +160,8 @@ void egress_event(struct keeper *k)
 		take_done(k, &m);
 	else if (m.type == EGRESS_RECORD && m.nfds == 0)
 		ops_tell(k, EVENT_NET, 0, m.body, m.len, NULL);
+	else if (m.type == EGRESS_FIGURES && m.nfds == 0)
+		take_figures(k, &m);
 	chan_msg_close(&m);
 }
 

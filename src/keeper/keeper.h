@@ -239,6 +239,8 @@ struct box {
 	uint16_t port[BOX_PORTS_MAX];
 	bool network;       /* was asked for with BOX_NETWORK */
 	struct boxnet *net; /* NULL: it has none, and cannot have one */
+	struct net_figures
+		net_figures; /* as egress has told them; their box is 0: it has had none */
 };
 
 /* --- boxnet.c: the network of a box --- */
@@ -424,8 +426,8 @@ const uint8_t *boxnet_policy(const struct box *b, size_t *ret_n);
 /* --- egress.c --- */
 
 /* A box's policy, and its listeners where egress does not know them. boxnet_done() follows. */
-int egress_tell(struct keeper *k, uint64_t box, const int fds[EGRESS_FDS], const uint8_t *policy,
-		size_t n, struct err *e);
+int egress_tell(struct keeper *k, const struct net_figures *f, const int fds[EGRESS_FDS],
+		const uint8_t *policy, size_t n, struct err *e);
 /* All that boxes have. 0 or -1. */
 int egress_boxes(struct keeper *k);
 void egress_forget(struct keeper *k, uint64_t box);

@@ -22,6 +22,7 @@ const char *const egress_why_str[] = {
 	[EGRESS_CUT] = "cut",
 	[EGRESS_TOO_MANY] = "too_many",
 	[EGRESS_BOX_GONE] = "box_gone",
+	[EGRESS_LIMIT] = "limit",
 	[EGRESS_LEARNED] = "learned",
 };
 _Static_assert(ARRAY_LEN(egress_why_str) == EGRESS_WHY_MAX, "an end lacks its word");
@@ -44,6 +45,28 @@ int egress_record_rule(const struct egress_record *r, char text[NET_RULE_TEXT])
 	if (r->port != 0)
 		(void)snprintf(text + n, NET_RULE_TEXT - n, ":%u", r->port);
 	return 0;
+}
+
+void net_figures_put(struct msg_out *m, const struct net_figures *f)
+{
+	msg_put_u64(m, f->box);
+	msg_put_u64(m, f->open);
+	msg_put_u64(m, f->connections);
+	msg_put_u64(m, f->refused);
+	msg_put_u64(m, f->questions);
+	msg_put_u64(m, f->sent);
+	msg_put_u64(m, f->received);
+}
+
+void net_figures_get(struct msg_in *m, struct net_figures *f)
+{
+	f->box = msg_get_u64(m);
+	f->open = msg_get_u64(m);
+	f->connections = msg_get_u64(m);
+	f->refused = msg_get_u64(m);
+	f->questions = msg_get_u64(m);
+	f->sent = msg_get_u64(m);
+	f->received = msg_get_u64(m);
 }
 
 ptrdiff_t egress_record_encode(const struct egress_record *r, void *buf, size_t cap)

@@ -14,11 +14,12 @@ enum { EGRESS_TCP4, EGRESS_TCP6, EGRESS_PROXY, EGRESS_DNS, EGRESS_DNS_TCP, EGRES
 
 enum egress_type {
 	EGRESS_BOX =
-		224, /* to egress: u64 box, u8 bit per listener that is there; then descriptors. Answered by DONE */
+		224, /* to egress: u8 bit per listener that is there, net_figures so far; then descriptors. Answered by DONE */
 	EGRESS_POLICY, /* to egress: u64 box, policy. Answered by DONE when it is in force */
 	EGRESS_END,    /* to egress: u64 box, which is gone */
 	EGRESS_DONE,   /* from egress, with the request's number: u32 errno, 0 */
 	EGRESS_RECORD, /* from egress: an egress_record */
+	EGRESS_FIGURES, /* from egress: a net_figures for each box that did something, NET_FIGURES_AT_ONCE at most */
 };
 
 /* How a connection, or a question, ended. */
@@ -36,6 +37,7 @@ enum egress_why {
 	EGRESS_CUT,      /* the rules changed */
 	EGRESS_TOO_MANY, /* connections, or names */
 	EGRESS_BOX_GONE,
+	EGRESS_LIMIT,   /* the box has sent and received what it may */
 	EGRESS_LEARNED, /* it begins, and no rule allows it: NET_LEARN. Its end is told as well */
 	EGRESS_WHY_MAX,
 };
@@ -55,9 +57,21 @@ struct egress_record {
 };
 
 /* Of a box, since it was made. */
-struct egress_figures {
-	uint64_t connections, refused, questions, sent, received;
+struct net_figures {
+	uint64_t box;
+	uint64_t open;        /* connections, now */
+	uint64_t connections; /* that reached somebody */
+	uint64_t refused;     /* connections, and questions for names */
+	uint64_t questions;
+	uint64_t sent, received; /* bytes */
 };
+
+enum { NET_FIGURES_BYTES = 7 * 8, NET_FIGURES_AT_ONCE = 256 };
+
+struct msg_in;
+struct msg_out;
+void net_figures_put(struct msg_out *m, const struct net_figures *f);
+void net_figures_get(struct msg_in *m, struct net_figures *f);
 
 /* The rule that would allow it, as a text. -ENOENT: no further rule would. */
 int egress_record_rule(const struct egress_record *r, char text[NET_RULE_TEXT]);

@@ -17,7 +17,7 @@ bool net_mode_is_open(enum net_mode mode)
 
 void net_policy_init(struct net_policy *p)
 {
-	*p = (struct net_policy){ .mode = NET_NONE };
+	*p = (struct net_policy){ .mode = NET_NONE, .bounds = { .connections = NET_CONNS_MAX } };
 }
 
 void net_policy_done(struct net_policy *p)
@@ -59,6 +59,7 @@ int net_policy_copy(const struct net_policy *from, struct net_policy *ret)
 {
 	net_policy_init(ret);
 	ret->mode = from->mode;
+	ret->bounds = from->bounds;
 	for (unsigned int i = 0; i < from->nrules; i++) {
 		int r = add(ret, &from->rules[i]);
 
@@ -88,6 +89,9 @@ ptrdiff_t net_policy_encode(const struct net_policy *p, void *buf, size_t cap)
 
 	msg_out_init(&m, buf, cap);
 	msg_put_u8(&m, (uint8_t)p->mode);
+	msg_put_u32(&m, p->bounds.connections);
+	msg_put_u64(&m, p->bounds.bytes);
+	msg_put_u64(&m, p->bounds.rate);
 	msg_put_u16(&m, (uint16_t)p->nrules);
 	for (unsigned int i = 0; i < p->nrules; i++) {
 		const struct net_rule *r = &p->rules[i];
@@ -176,6 +180,17 @@ static int get_rule(struct msg_in *m, struct net_rule *r)
 	return get_narrow(m, r) < 0 || m->failed ? -EPROTO : 0;
 }
 
+static int get_bounds(struct msg_in *m, struct net_bounds *b)
+{
+	b->connections = msg_get_u32(m);
+	b->bytes = msg_get_u64(m);
+	b->rate = msg_get_u64(m);
+	return b->connections == 0 || b->connections > NET_CONNS_MAX || b->bytes > INT64_MAX ||
+			       b->rate > NET_RATE_MAX || (b->rate != 0 && b->rate < NET_RATE_MIN)
+		       ? -EPROTO
+		       : 0;
+}
+
 int net_policy_decode(const void *buf, size_t n, struct net_policy *ret)
 {
 	uint8_t mode;
@@ -185,6 +200,8 @@ int net_policy_decode(const void *buf, size_t n, struct net_policy *ret)
 	net_policy_init(ret);
 	msg_in_init(&m, buf, n);
 	mode = msg_get_u8(&m);
+	if (get_bounds(&m, &ret->bounds) < 0)
+		return -EPROTO;
 	nrules = msg_get_u16(&m);
 	if (m.failed || mode >= NET_MODE_MAX || nrules > NET_RULES_MAX)
 		return -EPROTO;

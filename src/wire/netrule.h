@@ -33,8 +33,12 @@ enum {
 	NET_PATHS_BYTES = 512,        /* all of them, each with its NUL */
 	NET_PATH_TEXT = 8193,         /* of a request, with its NUL */
 	NET_POLICY_BYTES = 12 * 1024, /* as told to egress */
+	NET_CONNS_MAX = 512,          /* of one box at once */
+	NET_RATE_MIN = 1024,          /* what is slower is none */
 	NET_ADDRESS_TEXT = 48,
 };
+
+#define NET_RATE_MAX (1ull << 40) /* bytes a second: what is more is no bound */
 
 struct net_address {
 	bool v6;
@@ -85,8 +89,16 @@ struct net_rule {
 		[NET_PATHS_BYTES]; /* what the path of a request begins with, one text behind the other */
 };
 
+/* How much of the network a box may have; 0: as much as there is. */
+struct net_bounds {
+	uint32_t connections; /* at once, NET_CONNS_MAX at most */
+	uint64_t bytes;       /* both ways together, since it was made */
+	uint64_t rate;        /* bytes a second, each way */
+};
+
 struct net_policy {
 	enum net_mode mode;
+	struct net_bounds bounds;
 	struct net_rule *rules; /* its own */
 	unsigned int nrules;
 };

@@ -168,6 +168,8 @@ ptrdiff_t box_figures_encode(const struct box_figures *f, void *buf, size_t cap)
 	msg_put_u64(&m, f->memory_limit_bytes);
 	msg_put_u64(&m, f->oom_kills);
 	msg_put_u64(&m, f->has);
+	if ((f->has & FIGURE_NET) != 0)
+		net_figures_put(&m, &f->net);
 	return out_len(&m);
 }
 
@@ -182,6 +184,9 @@ int box_figures_decode(const void *buf, size_t len, struct box_figures *f)
 	f->memory_limit_bytes = msg_get_u64(&m);
 	f->oom_kills = msg_get_u64(&m);
 	f->has = msg_get_u64(&m);
+	f->net = (struct net_figures){ 0 };
+	if ((f->has & FIGURE_NET) != 0)
+		net_figures_get(&m, &f->net);
 	return msg_end(&m);
 }
 

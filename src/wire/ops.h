@@ -10,6 +10,7 @@
 
 #include "base/err.h"
 #include "base/limits.h"
+#include "wire/egressmsg.h"
 #include "wire/netrule.h"
 #include "wire/plan.h"
 
@@ -38,8 +39,9 @@ enum reply_type {
 	EVENT_REFUSED, /* there is something to ask REFUSALS for */
 	EVENT_PING,    /* to be answered by ALIVE; the store sends it back */
 	EVENT_RENEW,   /* the environment has changed */
-	EVENT_NET,  /* an egress_record: what became of a connection, or of a question for a name */
-	EVENT_PEER, /* to the tools process, one descriptor: the stream of another gate */
+	EVENT_NET, /* an egress_record: what became of a connection, or of a question for a name */
+	EVENT_NET_FIGURES, /* a net_figures for each box that has used its network */
+	EVENT_PEER,        /* to the tools process, one descriptor: the stream of another gate */
 };
 
 /* Between the keeper of a server and its supervisor. */
@@ -149,14 +151,16 @@ struct box_figures {
 	uint64_t cpu_us;            /* of all its processes */
 	uint64_t peak_memory_bytes; /* of all its processes, files in memory included */
 	uint64_t memory_limit_bytes;
-	uint64_t oom_kills; /* processes that the kernel ended for want of memory */
-	uint64_t has;       /* which of the above were measured: FIGURE_* bits */
+	uint64_t oom_kills;     /* processes that the kernel ended for want of memory */
+	uint64_t has;           /* which of the above and below were measured: FIGURE_* bits */
+	struct net_figures net; /* as egress has told them last */
 };
 
 enum figure_bits {
 	FIGURE_CPU = 1u << 0,
 	FIGURE_PEAK = 1u << 1,
 	FIGURE_OOM = 1u << 2,
+	FIGURE_NET = 1u << 3, /* it has had a network */
 };
 
 ptrdiff_t box_request_encode(const struct box_request *q, void *buf, size_t cap);

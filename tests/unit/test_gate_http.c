@@ -213,7 +213,8 @@ TEST(http_a_box_is_made_and_looked_at)
 			       (size_t)box_figures_encode(&f, body, sizeof(body)), NULL, 0),
 		     0);
 	CHECK_EQ_INT(heard(c), 200);
-	CHECK_SAYS("`figures`:{`wall_ms`:5,`cpu_ms`:3,`peak_memory_bytes`:null,`oom_kills`:null}");
+	CHECK_SAYS("`figures`:{`wall_ms`:5,`cpu_ms`:3,`peak_memory_bytes`:null,`oom_kills`:null,`"
+		   "network`:null}");
 	ask(c, "GET /v1/boxes?metadata.a=b", "%s", "");
 	CHECK_EQ_INT(heard(c), 200);
 	CHECK_SAYS("`next`:null");

@@ -341,9 +341,9 @@ TEST(box_info_comes_back_and_fails_cleanly)
 
 TEST(box_figures_come_back_and_fail_cleanly)
 {
-	const struct box_figures want = { 1, 2, 3, 4, 5, UINT64_MAX };
+	const struct box_figures want = { 1, 2, 3, 4, 5, UINT64_MAX, { 6, 7, 8, 9, 10, 11, 12 } };
 	struct box_figures got = { 0 };
-	uint8_t whole[64] = { 0 };
+	uint8_t whole[128] = { 0 };
 	struct fence f = fence_open(sizeof(whole));
 	ptrdiff_t n = box_figures_encode(&want, whole, sizeof(whole));
 
@@ -357,6 +357,9 @@ TEST(box_figures_come_back_and_fail_cleanly)
 	CHECK_EQ_INT(box_figures_decode(whole, (size_t)n, &got), 0);
 	CHECK(got.wall_us == 1 && got.cpu_us == 2 && got.peak_memory_bytes == 3);
 	CHECK(got.memory_limit_bytes == 4 && got.oom_kills == 5 && got.has == UINT64_MAX);
+	CHECK(got.net.box == 6 && got.net.open == 7 && got.net.connections == 8);
+	CHECK(got.net.refused == 9 && got.net.questions == 10);
+	CHECK(got.net.sent == 11 && got.net.received == 12);
 	fence_close(&f);
 }
 

@@ -135,24 +135,30 @@ static void say_record(int box, uint64_t job, uint64_t number, uint64_t size, co
 
 /* --- a keeper ----------------------------------------------------------------------------------------------------- */
 
-/* The box that was asked for is made, and recorded. */
+static void keeper_agrees(void)
+{
+	CHECK_EQ_INT(chan_send(keeper, REPLY_OK, message.request, NULL, 0, NULL, 0), 0);
+	turn();
+}
+
+/* The box that was asked for is made, has its network, and is recorded. */
 static int made(void)
 {
 	int box = make_box();
 
 	say_hello(box);
 	turn();
+	CHECK(keeper_gets(OP_BOX_NET, &message));
+	keeper_agrees();
 	CHECK(keeper_gets(OP_BOX_RECORD, &message));
-	CHECK_EQ_INT(chan_send(keeper, REPLY_OK, message.request, NULL, 0, NULL, 0), 0);
-	turn();
+	keeper_agrees();
 	return box;
 }
 
 static void keeper_ends(void)
 {
 	CHECK(keeper_gets(OP_BOX_END, &message));
-	CHECK_EQ_INT(chan_send(keeper, REPLY_OK, message.request, NULL, 0, NULL, 0), 0);
-	turn();
+	keeper_agrees();
 }
 
 /* A session that is there; its client, too. */

@@ -1,6 +1,6 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: Apache-2.0
-"""Writes the seeds of the fuzz targets `dns`, `socks` and `tls_hello`: corpus/TARGET/NAME, small and each with a meaning.
+"""Writes the seeds of the fuzz targets `dns`, `socks` and `tls_hello`, and the policies of `netrule`: corpus/TARGET/NAME, small and each with a meaning.
 
     tests/fuzz/corpus/generate_egress.py
 
@@ -155,3 +155,34 @@ write("tls_hello", "records-many", b"\6" + records(hello(sni(b"a.b")), 2))
 write("tls_hello", "bad-records-alert", b"\2" + b"\x15\3\1\0\2\2\0")
 write("tls_hello", "bad-records-version", b"\2" + records(FULL, version=0x0300))
 write("tls_hello", "bad-records-empty", b"\2" + records(FULL, 40)[:45] + b"\x16\3\1\0\0")
+
+
+# --- netrule: a policy as egress is told it, after the byte that says so ----------------------------------------------
+
+EXACT, BELOW, CIDR = 0, 1, 2
+ANYTHING, TLS, HTTP = 0, 1, 2
+
+
+def text(data):
+    return struct.pack("<I", len(data)) + data
+
+
+def rule(kind, what, deny=0, protocol=ANYTHING, ports=(), methods=0, paths=()):
+    return bytes([kind, deny, protocol]) + what + bytes([len(ports)]) + b"".join(struct.pack("<HH", *p) for p in ports) + \
+        bytes([methods, len(paths)]) + b"".join(map(text, paths))
+
+
+def net(v6, address, bits):
+    return bytes([v6]) + text(address) + bytes([bits])
+
+
+def policy(name, mode, *rules, connections=512, most=0, rate=0):
+    write("netrule", name, b"\1" + bytes([mode]) + struct.pack("<IQQH", connections, most, rate, len(rules)) + b"".join(rules))
+
+
+policy("policy", 1, rule(EXACT, text(b"pypi.org"), ports=[(443, 443)]), rule(BELOW, text(b"a.org")), rule(CIDR, net(0, bytes([10, 0, 0, 0]), 8), deny=1),
+       rule(CIDR, net(1, bytes([0x20, 1, 0xd, 0xb8]) + bytes(12), 32), ports=[(1, 2), (80, 90)]))
+policy("policy-bounds", 3, connections=1, most=1 << 40, rate=1024)
+policy("policy-narrow", 1, rule(EXACT, text(b"a.org"), protocol=HTTP, methods=5, paths=[b"/v1", b"/v2/"]), rule(EXACT, text(b"b.org"), protocol=TLS))
+policy("policy-bad-bounds", 1, connections=513)
+policy("policy-bad-rate", 1, rate=1023)
