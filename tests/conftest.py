@@ -267,13 +267,29 @@ def our_cgroups():
     return found
 
 
+def keeper_of(slot):
+    """The process that holds the lock of an instance of root's, or None."""
+    try:
+        inode = os.stat(f"/run/glovebox/{int(slot):04}.lock").st_ino
+    except (OSError, ValueError):
+        return None
+    for line in pathlib.Path("/proc/locks").read_text(encoding="ascii").splitlines():
+        fields = line.split()
+        if fields[1] == "FLOCK" and fields[5].endswith(f":{inode}"):
+            return int(fields[4])
+    return None
+
+
 def is_somebody_elses(cgroup):
-    """Whether another glovebox is at work there: it, or another box of the same instance, has processes that do not descend from us.
+    """Whether another glovebox is at work there: its keeper, or a process of a box of the same instance, does not descend from us.
 
     A box that is being made or ended is empty for a moment, so it alone cannot tell.
     """
     place, name = os.path.split(cgroup)
     instance = name.rpartition("-")[0] + "-"
+    keeper = keeper_of(instance.split("-")[-2])
+    if keeper is not None:
+        return not is_ours(keeper)
     pids = set()
     for entry in list_dir(place):
         if entry.startswith(instance):

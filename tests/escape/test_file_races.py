@@ -285,6 +285,18 @@ def attack(box, canary, rounds):
     return statuses
 
 
+def answer_both(box, canary, statuses):
+    """It is really asked, and answered: in a race that others win nearly always, it is asked more often."""
+    for name, wanted in (("read real", 200), ("write", 201)):
+        for _ in range(5000):
+            if wanted in statuses[name]:
+                break
+            status, answer = {**NAMING, **BLIND}[name](box, canary)
+            canary.check((name, answer))
+            statuses[name].add(status)
+        assert wanted in statuses[name], statuses[name]
+
+
 # --- the races -----------------------------------------------------------------------------------------------
 
 TRAPS = ["/etc", "/proc/1", "/proc/1/root", "/proc/self", "/dev/shm", "HOST"]
@@ -299,9 +311,10 @@ def test_in_the_workspace(server, canary, unharmed, rounds, least):
             with flipping(box, str(canary.folder) if trap == "HOST" else trap, least // len(TRAPS) + 1):
                 for name, seen in attack(box, canary, max(1, rounds // 4)).items():
                     statuses.setdefault(name, set()).update(seen)
+                if trap == TRAPS[-1]:
+                    answer_both(box, canary, statuses)
             assert box.run("cat /etc/hostname") == "glovebox\n"
             assert "planted" not in box.run("ls /etc /proc")
-    assert 200 in statuses["read real"] and 201 in statuses["write"], "and it is really asked, and answered"
 
 
 @pytest.mark.parametrize("rounds, least", ROUNDS)
@@ -316,9 +329,8 @@ def test_in_a_directory_of_the_host(server, place, canary, unharmed, rounds, lea
     for to in (str(canary.folder), f"../{beside.name}"):
         with Box(server, folder) as box:
             with flipping(box, to, least // 2):
-                statuses = attack(box, canary, rounds)
+                answer_both(box, canary, attack(box, canary, rounds))
             box.run("rm -rf /mnt/shared/* /mnt/shared/.[!.]*")
-        assert 200 in statuses["read real"] and 201 in statuses["write"]
     assert (sorted(os.listdir(place)), sorted(os.listdir(place / "shared"))) == before
     assert {p.name: p.read_text() for p in beside.iterdir()} == {canary.name: canary.secret}
 
