@@ -100,11 +100,20 @@ int box_net_take(struct req *r, const char *prefix, const struct box_network *in
 	return -1;
 }
 
+static void put_wanted(struct json *j, const char *name, const struct abox *a)
+{
+	const char *text, *none;
+	size_t at = 0;
+
+	json_open(j, name, '[');
+	while (texts_next(&a->wanted, &at, &text, &none))
+		json_str(j, NULL, text);
+	json_close(j, ']');
+}
+
 void box_net_put(const struct abox *a, struct json *j)
 {
 	const struct net_policy *p = &a->net;
-	const char *text, *none;
-	size_t at = 0;
 
 	json_str(j, "policy", net_mode_str[p->mode]);
 	json_open(j, "rules", '[');
@@ -117,12 +126,8 @@ void box_net_put(const struct abox *a, struct json *j)
 		json_u64(j, "max_bytes", p->bounds.bytes);
 	if (p->bounds.rate != 0)
 		json_u64(j, "bytes_per_second", p->bounds.rate);
-	if (p->mode != NET_LEARN)
-		return;
-	json_open(j, "learned", '[');
-	while (texts_next(&a->learned, &at, &text, &none))
-		json_str(j, NULL, text);
-	json_close(j, ']');
+	if (p->mode == NET_LEARN)
+		put_wanted(j, "learned", a);
 }
 
 const char *box_net_audit(const struct net_policy *p)
@@ -226,7 +231,7 @@ static void on_changed(void *arg, struct chan_msg *m, const struct err *e)
 			net_policy_done(&a->net);
 			a->net = w->net;
 			net_policy_init(&w->net);
-			texts_done(&a->learned);
+			texts_done(&a->wanted);
 		}
 	}
 	net_policy_done(&w->net);
@@ -299,13 +304,12 @@ static void learn(struct abox *a, const struct egress_record *r)
 	size_t n = 0, at = 0;
 	const char *key, *none;
 
-	if (a == NULL || a->net.mode != NET_LEARN || egress_record_rule(r, text) < 0 ||
-	    texts_get(&a->learned, text) != NULL)
+	if (a == NULL || egress_record_rule(r, text) < 0 || texts_get(&a->wanted, text) != NULL)
 		return;
-	while (texts_next(&a->learned, &at, &key, &none))
+	while (texts_next(&a->wanted, &at, &key, &none))
 		n++;
 	if (n < NET_RULES_MAX)
-		(void)texts_add(&a->learned, text, strlen(text), "", 0);
+		(void)texts_add(&a->wanted, text, strlen(text), "", 0);
 }
 
 void box_net_event(struct gate *g, const struct chan_msg *m)
@@ -370,7 +374,7 @@ void box_net_figures(struct gate *g, const struct chan_msg *m)
 	}
 }
 
-void box_net_put_figures(struct json *j, const struct box_figures *f)
+void box_net_put_figures(const struct abox *a, struct json *j, const struct box_figures *f)
 {
 	if ((f->has & FIGURE_NET) == 0) {
 		json_null(j, "network");
@@ -383,5 +387,7 @@ void box_net_put_figures(struct json *j, const struct box_figures *f)
 	json_u64(j, "questions", f->net.questions);
 	json_u64(j, "sent_bytes", f->net.sent);
 	json_u64(j, "received_bytes", f->net.received);
+	if (a->net.mode != NET_LEARN)
+		put_wanted(j, "refused_rules", a);
 	json_close(j, '}');
 }

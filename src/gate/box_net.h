@@ -27,7 +27,7 @@ int box_net_take(struct req *r, const char *prefix, const struct box_network *in
 void box_net_put(const struct abox *a, struct json *j);
 /* The member "network" of figures. */
 struct box_figures;
-void box_net_put_figures(struct json *j, const struct box_figures *f);
+void box_net_put_figures(const struct abox *a, struct json *j, const struct box_figures *f);
 /* As the audit calls it. */
 const char *box_net_audit(const struct net_policy *p);
 /* Put it into force. 0, or -errno: fn is not called. */

@@ -254,7 +254,7 @@ static void abox_free(void *arg)
 	texts_done(&a->metadata);
 	texts_done(&a->tools);
 	net_policy_done(&a->net);
-	texts_done(&a->learned);
+	texts_done(&a->wanted);
 	task_keys_done(a);
 	free(a);
 }
@@ -553,7 +553,7 @@ static void put_measured(struct json *j, const char *key, bool has, uint64_t v)
 		json_null(j, key);
 }
 
-void abox_put_figures(struct json *j, const struct box_figures *f)
+void abox_put_figures(const struct abox *a, struct json *j, const struct box_figures *f)
 {
 	if (f == NULL) {
 		json_null(j, "figures");
@@ -564,7 +564,7 @@ void abox_put_figures(struct json *j, const struct box_figures *f)
 	put_measured(j, "cpu_ms", (f->has & FIGURE_CPU) != 0, f->cpu_us / 1000);
 	put_measured(j, "peak_memory_bytes", (f->has & FIGURE_PEAK) != 0, f->peak_memory_bytes);
 	put_measured(j, "oom_kills", (f->has & FIGURE_OOM) != 0, f->oom_kills);
-	box_net_put_figures(j, f);
+	box_net_put_figures(a, j, f);
 	json_close(j, '}');
 }
 
@@ -583,7 +583,7 @@ static void answer_box(struct req *r, const struct abox *a, const struct box_fig
 	json_init(&j);
 	json_open(&j, NULL, '{');
 	abox_put(a, &j);
-	abox_put_figures(&j, f);
+	abox_put_figures(a, &j, f);
 	json_close(&j, '}');
 	req_json(r, 200, &j);
 }

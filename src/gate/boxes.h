@@ -112,7 +112,8 @@ struct abox {
 	struct texts env, metadata;
 	struct texts tools; /* which it may call: see tool_rules.h */
 	struct net_policy net;
-	struct texts learned; /* NET_LEARN: which rules it would need, as keys */
+	struct texts
+		wanted; /* rules that would allow what none has allowed, as keys: refused, or (NET_LEARN) let through */
 	struct idem_key idem;
 	uint64_t oom_kills; /* those that somebody was told of */
 	bool app;           /* its working directory is /app */
@@ -179,7 +180,7 @@ const char *abox_reason_str(enum abox_reason reason);
 const char *abox_state_str(const struct abox *a);
 /* The members of an answer. figures may be NULL: none are shown. */
 void abox_put(const struct abox *a, struct json *j);
-void abox_put_figures(struct json *j, const struct box_figures *f);
+void abox_put_figures(const struct abox *a, struct json *j, const struct box_figures *f);
 /* What the keeper's stream tells of it. */
 extern const struct gbox_ops abox_ops;
 

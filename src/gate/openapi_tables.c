@@ -95,6 +95,7 @@ const struct api_member api_members[] = {
 	{ "NetworkFigures", "questions", "integer", 0, NULL, "for names" },
 	{ "NetworkFigures", "sent_bytes", "integer", 0, NULL, "to the world" },
 	{ "NetworkFigures", "received_bytes", "integer", 0, NULL, "from it" },
+	{ "NetworkFigures", "refused_rules", "string", MEMBER_LIST | MEMBER_OPTIONAL, NULL, "rules that would allow what was refused because no rule allows it" },
 	{ "Ports", "executor", "integer", 0, NULL, "where its kernels are" },
 	{ "Ports", "resource", "integer", 0, NULL, "where its files and modules are" },
 	{ "Box", "id", "string", 0, NULL, "for the other calls" },

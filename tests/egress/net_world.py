@@ -4,7 +4,7 @@
     python3 net_world.py DIRECTORY      in a namespace of its own (unshare -n); says "ready", and ends with its standard input
 
 What was asked of the resolver is in DIRECTORY/questions, a name a line; DIRECTORY/ca.pem signs the certificates of all names. Servers, on every address:
-80 HTTP and 443 HTTPS answer with JSON of what they were asked, 7 sends a greeting and then what it gets, 9 takes all and says how many bytes that were.
+80 HTTP and 443 HTTPS answer with JSON of what they were asked (below /files/ with the file of that name in DIRECTORY/files), 7 sends a greeting and then what it gets, 9 takes all and says how many bytes that were.
 """
 import http.server
 import json
@@ -67,6 +67,7 @@ def resolve(asked):
 
 class Web(http.server.BaseHTTPRequestHandler):
     protocol_version = "HTTP/1.1"
+    files = pathlib.Path()
 
     def read_body(self):
         if self.headers.get("Transfer-Encoding") != "chunked":
@@ -78,8 +79,22 @@ class Web(http.server.BaseHTTPRequestHandler):
         self.rfile.readline()
         return body
 
+    def send_file(self):
+        path = self.files / self.path.partition("?")[0].removeprefix("/files/").rstrip("/")
+        if path.is_dir():
+            path /= "index.html"
+        data = path.read_bytes() if path.is_file() else None
+        self.send_response(200 if data is not None else 404)
+        self.send_header("Content-Type", "text/html" if path.suffix == ".html" else "application/json" if path.suffix == "" else "application/octet-stream")
+        self.send_header("Content-Length", str(len(data or b"")))
+        self.end_headers()
+        self.wfile.write(data or b"")
+
     def do_GET(self):
         body = self.read_body()
+        if self.path.startswith("/files/"):
+            self.send_file()
+            return
         said = json.dumps({"host": self.headers.get("Host"), "path": self.path, "method": self.command, "at": self.connection.getsockname()[0],
                            "name": getattr(self.connection, "asked_for", None), "bytes": len(body)}).encode()
         self.send_response(200)
@@ -152,6 +167,7 @@ def main():
     folder = pathlib.Path(sys.argv[1])
     make_addresses()
     SecureServer.context = make_certificates(folder)
+    Web.files = folder / "files"
     threading.Thread(target=resolve, args=[open(folder / "questions", "w", encoding="latin-1")], daemon=True).start()
     for port, handler, kind in ((80, Web, Server), (443, Web, SecureServer), (7, Greeting, Server), (9, Sink, Server), (7001, Greeting, Server)):
         for address in (PUBLIC, OTHER, PRIVATE, METADATA, "127.0.0.1"):

@@ -14,7 +14,7 @@ from server import ends, until
 pytestmark = needs_root
 
 ALL = ["web.test", "other.test"]
-NOTHING = {"open": 0, "connections": 0, "refused": 0, "questions": 0, "sent_bytes": 0, "received_bytes": 0}
+NOTHING = {"open": 0, "connections": 0, "refused": 0, "questions": 0, "sent_bytes": 0, "received_bytes": 0, "refused_rules": []}
 # As many bytes as there are, to a server that takes them all: how many it said, or how that ended.
 PUSH = """
 def push(total):
