@@ -14,6 +14,7 @@
  *   load chunks PORT PATH [FILE]                                an answer in chunks, discarded; with FILE kept there
  *   load flood PORT REQUEST CHARACTER                           a stream of events; counts that character
  *   load answer                                                 a server that answers without looking
+ *   load net-serve ADDRESS and others                           see load_net.c
  *
  * REQUEST, CREATE, CELL, MESSAGE and CONTENT are files with the bytes to send. The first line of output is JSON; for `up` and `put` the
  * body of the answer follows. What is not as expected ends with a message and status 1.
@@ -295,6 +296,14 @@ int main(int argc, char **argv)
 		return do_jupyter(argv + 2);
 	if (strcmp(verb, "kernels") == 0 && argc == 10)
 		return do_kernels(argv + 2);
+	if (strcmp(verb, "net-serve") == 0 && argc == 3)
+		return do_net_serve(argv + 2);
+	if (strcmp(verb, "net-connect") == 0 && argc == 5)
+		return do_net_connect(argv + 2);
+	if (strcmp(verb, "net-dns") == 0 && argc == 6)
+		return do_net_dns(argv + 2);
+	if (strcmp(verb, "net-stream") == 0 && argc == 6)
+		return do_net_stream(argv + 2);
 	if (strcmp(verb, "up") == 0 && (argc == 4 || argc == 5))
 		return do_up(argv + 2);
 	if (strcmp(verb, "put") == 0 && (argc == 5 || argc == 6))

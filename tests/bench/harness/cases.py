@@ -6,7 +6,7 @@ The first peer of a row is the one the others are compared with. `promise` names
 import dataclasses
 import typing
 
-from . import hostile, kernels, kinds, server_kinds, session_kinds
+from . import hostile, kernels, kinds, net, server_kinds, session_kinds
 from .peers import PEERS, Work
 
 MIB = 1 << 20
@@ -16,6 +16,7 @@ PRINT = Work("python", "print(1)", b"1\n")
 HEAVY = Work("python", "import numpy, pandas; print(1)", b"1\n")
 TRUE = Work("shell", "true", b"")
 CALL = Work("python", "mcptools.everything.echo.run(message='x')", b"")
+REACH = Work("shell", "true", b"")
 ASSIGN = Work("python", "x = 1", b"")
 # The last line is the call, which a server makes by itself.
 HANDLER = "def handler(event):\n    print(1)\n    return 1\nhandler({})"
@@ -158,6 +159,16 @@ CASES = [
     Case("tools", "loop", kinds.latency, CALL, ("npm's sdk", "glovebox serve, tools"),
          "1 000 such calls in a loop, for Glovebox in one cell: from the request to the answer, ms",
          options={"figure": "1 000 calls"}),
+    Case("network", "connect", session_kinds.hot, REACH, ("without a box", "glovebox serve, a box with rules"),
+         "a connection by name, until a byte has come back, one after the other, ms; the same program without a box",
+         options={"figure": "connection and a byte back"}, promise="P15"),
+    Case("network", "streams", net.streams, REACH, ("without a box", "glovebox serve, a box with rules"),
+         "as much as goes out of one connection, and of 64 at once, MB/s", options={"streams": (1, 64)}, promise="P16"),
+    Case("network", "names", session_kinds.hot, REACH, ("without a box, a server that answers without looking", "glovebox serve, names of a box"),
+         "a question for the address of an allowed name and its answer, one after the other, ms",
+         options={"figure": "answer"}, promise="P17"),
+    Case("network", "boxes", kinds.latency, REACH, ("glovebox serve, network none", "glovebox serve, network allow"),
+         "`POST /v1/boxes` from a pool, without a network and with rules, to its answer, ms", options={"figure": "box"}, promise="P18"),
     # The last one: the load average takes minutes to forget it.
     Case("sessions", "hostile", hostile.beside, ASSIGN,
          ("answers without looking", "glovebox serve, beside a hostile session"),

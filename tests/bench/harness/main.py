@@ -31,6 +31,7 @@ class Context:
     def __init__(self, glovebox, temp, out, runs, quick):
         self.glovebox, self.temp, self.out, self.runs, self.quick = glovebox, temp, out, runs, quick
         self.found, self.notes, self._folders = {}, [], 0
+        self._ends = []
 
     def folder(self, name):
         """A new empty directory that a container's user can reach."""
@@ -38,6 +39,14 @@ class Context:
         path = self.temp / f"{name}-{self._folders}"
         path.mkdir(mode=0o755)
         return path
+
+    def at_end(self, function):
+        """To be called when everything is measured, or nothing more is to be."""
+        self._ends.append(function)
+
+    def end(self):
+        while self._ends:
+            self._ends.pop()()
 
     def shown(self, text):
         """A command as it is reported: without where this tree and the temporary files happen to be."""
@@ -186,6 +195,7 @@ def main(doc, argv=None):
             parser.error(f"{glovebox} is not there: run 'make build' first")
         return bench(options, cases, ctx)
     finally:
+        ctx.end()
         remove(temp, ctx)
 
 

@@ -15,7 +15,7 @@ import subprocess
 import tarfile
 import typing
 
-from . import box_files, jupyter, kernels, launch, server, sessions, tools
+from . import box_files, jupyter, kernels, launch, net, server, sessions, tools
 
 PYTHON = "/usr/bin/python3"
 BASH = "/bin/bash"
@@ -360,6 +360,12 @@ _ROWS = [
     kernels.KernelPeer("glovebox serve, kernels, session pool 8", options=(SESSIONS, "8", *MANY), fields={"framing": kernels.V1}),
     kernels.KernelPeer("glovebox serve, kernels, session pool 200", options=(SESSIONS, "200", "--pool-max", "512", *MANY),
                        fields={"framing": kernels.V1}),
+    net.DirectPeer("without a box"),
+    net.DirectPeer("without a box, a server that answers without looking", way="dns"),
+    net.NetPeer("glovebox serve, a box with rules", options=(SESSIONS, "0"), fields={"network": net.RULES}),
+    net.NetPeer("glovebox serve, names of a box", options=(SESSIONS, "0"), fields={"network": net.RULES}, way="dns"),
+    net.NetPeer("glovebox serve, network none", options=(SESSIONS, "8"), fields={"network": {"policy": "none"}}),
+    net.NetPeer("glovebox serve, network allow", options=(SESSIONS, "8"), fields={"network": net.RULES}),
     tools.SdkPeer(),
     tools.ToolPeer("glovebox serve, tools", options=(SESSIONS, "0", "--tool-rate", "0"), needs=("--tool-servers",)),
 ]

@@ -54,7 +54,7 @@ def bars(pyplot, rows):
         axis.set_xlim(0, right * 1.18)
         for y, row in enumerate(part):
             promise = row.get("promise")
-            if promise and promise["limit"] <= right * 1.18:
+            if promise and promise["limit"] is not None and promise["limit"] <= right * 1.18:
                 axis.plot([promise["limit"]] * 2, [y - 0.45, y + 0.45], color=PROMISED, linewidth=2)
             told = f"   {promise['id']}: {promise['text']}" if promise else ""
             axis.text(max(row["p50"], row["p95"]) + right * 0.015, y, number(row["p50"]) + told, va="center",

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """What is promised for a machine with two cores, and whether a figure keeps it. By p50, of the server's rows.
 
-A ratio is to the same figure of the first peer of the case.
+A ratio, or how much more it may be, is to the same figure of the first peer of the case.
 """
 import dataclasses
 
@@ -10,18 +10,22 @@ class Promise:
     id: str
     figure: str  # how the figure's name begins
     sense: str
-    limit: float
+    limit: float | None
     times: float | None = None
     of: str = ""  # what it is promised for, where that is less than everything: how the peer's name ends
+    more: float | None = None
 
     def text(self, unit, first):
-        text = f"{self.sense} {self.limit:,g} {unit}".replace(",", " ")
+        parts = [] if self.limit is None else [f"{self.sense} {self.limit:,g} {unit}".replace(",", " ")]
         if self.times is not None:
-            text += f" and {self.sense} {self.times:.3g} × {first}"
+            parts.append(f"{self.sense} {self.times:.3g} × {first}")
+        if self.more is not None:
+            parts.append(f"{self.sense} {self.more:g} {unit} more than {first}")
+        text = " and ".join(parts)
         return f"{self.of}: {text}" if self.of else text
 
     def keeps(self, value, limit):
-        return value <= limit if self.sense == "≤" else value >= limit
+        return limit is None or (value <= limit if self.sense == "≤" else value >= limit)
 
 
 PROMISES = [
@@ -49,6 +53,10 @@ PROMISES = [
     Promise("P11", "GET /v1/files",             "≥",  10000),
     Promise("P13", "grown: ",                   "≤",  1.5),
     Promise("P14", "p99 / quiet: ",             "≤",  2),
+    Promise("P15", "connection and a byte back", "≤", None,  more=0.3),
+    Promise("P16", "through",                   "≥",  None,  0.5),
+    Promise("P17", "answer",                    "≤",  0.1),
+    Promise("P18", "box",                       "≤",  None,  more=1),
 ]
 
 
@@ -73,7 +81,9 @@ def is_met(promise, row, rows):
     if row["p50"] is None:
         return None
     met = promise.keeps(row["p50"], promise.limit)
-    if promise.times is None:
+    if promise.times is None and promise.more is None:
         return met
     base = next((r["p50"] for r in rows if r["peer"] == rows[0]["peer"] and r["figure"] == row["figure"]), None)
-    return met and promise.keeps(row["p50"] / base, promise.times) if base else None
+    if not base:
+        return None
+    return met and promise.keeps(row["p50"] / base, promise.times) and promise.keeps(row["p50"] - base, promise.more)
