@@ -37,7 +37,7 @@ def box(server, world):
 def sh(server, box, text, status=0):
     """(standard output, standard error) of a shell in a box."""
     code, answer = server.call("POST", f"/v1/boxes/{box['id']}/commands", {"shell": text, "timeout_ms": 60000})
-    assert code == 200 and answer["exit_code"] == status, answer
+    assert code == 200 and answer["exit_code"] in ((status,) if isinstance(status, int) else status), answer
     return answer["stdout"], answer["stderr"]
 
 
@@ -93,7 +93,7 @@ def test_curl_is_told_why_not(server, box):
     assert "403" in sh(server, box, "curl -sS -x http://127.0.0.1:1080 https://other.test/", status=56)[1]
     out, _ = sh(server, box, "curl -s -x http://127.0.0.1:1080 http://other.test/")
     assert "other.test:80 is not allowed by the network rules of this box" in out
-    sh(server, box, "curl -sS http://web.test:81/", status=56)
+    sh(server, box, "curl -sS http://web.test:81/", status=(7, 56))  # reset: before curl has seen that it was connected, or behind that
     assert {"other.test", "other.test:443", "other.test:80", "web.test:81"} <= set(refused(server, box))
     assert server.network(box, "allow", *RULES["rules"], *refused(server, box))[0] == 200
     assert refused(server, box) == []
