@@ -98,7 +98,8 @@ struct http_target {
 	struct http_slice seg[HTTP_SEGMENTS_MAX]; /* an encoded slash is a character like others */
 	unsigned int nseg;
 	struct http_refusal
-		bad; /* of http_target_parse_open(): the segment behind; status 0: none */
+		bad,       /* of http_target_parse_open(): the segment behind; status 0: none */
+		bad_query; /* the parameter behind; status 0: none */
 	struct {
 		struct http_slice key, value;
 	} query[HTTP_QUERY_MAX];
@@ -113,7 +114,7 @@ struct http_target {
 int http_target_parse(struct http_slice target, struct http_target *t, struct http_refusal *r);
 
 /* The same for who wants the first segments, and reads the rest in another way: a segment that is refused ends the
- * list of segments, and t->bad says why; a parameter may be there more than once, and t->repeated says so. */
+ * list of segments, and t->bad says why; so does a parameter, and t->bad_query. One may be there more than once, and t->repeated says so. */
 int http_target_parse_open(struct http_slice target, struct http_target *t, struct http_refusal *r);
 
 /* Say that of a parameter that is there twice. -1. */

@@ -126,7 +126,7 @@ int http_target_parse_open(struct http_slice target, struct http_target *t, stru
 	t->nseg = t->nquery = 0;
 	t->repeated = false;
 	t->path = (struct http_slice){ target.p, 0 };
-	t->bad = (struct http_refusal){ 0 };
+	t->bad = t->bad_query = (struct http_refusal){ 0 };
 	if (http_slice_is(target, "*"))
 		return 0;
 	if (target.n == 0 || target.p[0] != '/')
@@ -139,9 +139,9 @@ int http_target_parse_open(struct http_slice target, struct http_target *t, stru
 	if (read_path(&tr, t->path) < 0)
 		t->bad = *r;
 	last = target.n == 0;
-	while (!last)
+	while (!last && t->bad_query.status == 0)
 		if (read_parameter(&tr, split(&target, '&', &last)) < 0)
-			return -1;
+			t->bad_query = *r;
 	return 0;
 }
 
@@ -151,6 +151,8 @@ int http_target_parse(struct http_slice target, struct http_target *t, struct ht
 		return -1;
 	if (t->bad.status != 0)
 		return http_refuse(r, t->bad.status, t->bad.why);
+	if (t->bad_query.status != 0)
+		return http_refuse(r, t->bad_query.status, t->bad_query.why);
 	return t->repeated ? http_refuse_repeated(r) : 0;
 }
 

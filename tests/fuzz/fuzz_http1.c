@@ -308,7 +308,7 @@ static void fuzz_open_target(const char *copy, size_t n)
 
 	if (open == 0 && !http_slice_is((struct http_slice){ copy, n }, "*"))
 		check_rest(&t, n);
-	open = open < 0 || t.bad.status != 0 || t.repeated ? -1 : 0;
+	open = open < 0 || t.bad.status != 0 || t.bad_query.status != 0 || t.repeated ? -1 : 0;
 	MUST(http_target_parse((struct http_slice){ copy, n }, &t, &strict) == open);
 }
 

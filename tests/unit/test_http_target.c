@@ -249,6 +249,22 @@ TEST(http_target_open_keeps_the_query)
 	CHECK(t.repeated); /* for the route to say whether it may be */
 }
 
+TEST(http_target_open_takes_any_query)
+{
+	static const char *const rows[] = { "/a?b=%", "/a?=b", "/a?%ff", "/a?b&&c", "/a?b=%00" };
+	static struct http_target t;
+
+	for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
+		struct http_slice s = { rows[i], strlen(rows[i]) };
+		struct http_refusal r;
+
+		CHECK_EQ_INT(http_target_parse_open(s, &t, &r), 0);
+		CHECK_EQ_INT(t.bad_query.status, 400);
+		CHECK_EQ_INT(http_target_parse(s, &t, &r), -1);
+		CHECK_EQ_INT(r.status, 400);
+	}
+}
+
 TEST(http_path_is_decoded_once)
 {
 	static const struct {
