@@ -38,6 +38,12 @@ enum job_state {
 	JOB_TOLD,    /* EXIT is in the ring; what still arrives is late (a cell's), or dropped */
 };
 
+enum link_state {
+	LINK_NONE, /* the job is none */
+	LINK_V4,   /* 127.0.0.1 is tried, or has answered */
+	LINK_V6,   /* ::1, where nobody listens on the other */
+};
+
 struct out_stream {
 	int fd;            /* -1 after end of file */
 	bool watched;      /* is in the epoll set */
@@ -87,12 +93,14 @@ struct job {
 	bool said;               /* and how it ended, before it was reaped */
 	bool forsaken;           /* its gate is gone, and it is to go, too */
 	bool is_file;            /* a JOB_FILE */
-	struct kernel *kernel;   /* NULL: it is none */
-	struct cell *cell;       /* NULL: it is none */
-	uint64_t order;          /* JOB_TOLD: the lower, the earlier */
-	uint64_t exit_number;    /* of its EXIT */
-	bool heard;              /* that was acknowledged */
-	bool paused;             /* the gate wants nothing of it for now */
+	enum link_state link;
+	uint16_t link_port;
+	struct kernel *kernel; /* NULL: it is none */
+	struct cell *cell;     /* NULL: it is none */
+	uint64_t order;        /* JOB_TOLD: the lower, the earlier */
+	uint64_t exit_number;  /* of its EXIT */
+	bool heard;            /* that was acknowledged */
+	bool paused;           /* the gate wants nothing of it for now */
 	uint64_t output_max;
 	uint64_t started_us, deadline_us; /* deadline UINT64_MAX: none */
 	uint64_t left_us;                 /* of a job whose time stands still; 0: it does not */
@@ -267,6 +275,17 @@ void kernel_ended(struct job *k);
 void kernel_settle(struct init *in, struct job *j);
 /* Try again what had no memory; when to do so next. */
 uint64_t kernel_again(struct init *in, struct job *k, uint64_t now);
+
+/* --- link.c: connections to programs of the box --- */
+
+/* 0 or -errno: nobody listens there. */
+int link_open(struct init *in, struct job *j, const struct job_spec *spec);
+/* It was refused. Whether another address is tried; else the job keeps why. */
+bool link_refused(struct init *in, struct job *j);
+/* Its program has no more to say: JOB_ENDED. */
+void link_ended(struct job *j);
+/* End it, whoever has something to say. It may be free then. */
+void link_cut(struct init *in, struct job *j);
 
 /* --- usage.c: what a process has used that still runs --- */
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
  * Jobs: their life from RUN to the last acknowledgement. What goes in and out is stream.c's, and jobs
- * without a process are cell.c's.
+ * without a process are cell.c's and link.c's.
  *
  * JOB_RUNNING -> JOB_ENDED when the leader is reaped -> JOB_TOLD when all that it printed is in the
  * ring and EXIT behind it -> JOB_FREE when EXIT is acknowledged and the pipes are at their end.
@@ -78,6 +78,8 @@ void job_done(struct init *in, struct job *j)
 /* A child that has just been forked does not lead a group yet. */
 void job_kill(const struct job *j, int sig)
 {
+	if (j->pid <= 0) /* it has no process: that would be our own */
+		return;
 	if (kill(-j->pid, sig) < 0)
 		(void)kill(j->pid, sig);
 }
@@ -172,6 +174,8 @@ void job_settle(struct init *in, struct job *j)
 		return; /* a cell that was given up */
 	if (j->tells)
 		channel_event(in, j);
+	if (j->link != LINK_NONE && j->state == JOB_RUNNING && j->out[0].fd < 0)
+		link_ended(j);
 	if (j->state == JOB_ENDED) {
 		streams_pump(in, j);
 		if (is_drained(j))
@@ -284,7 +288,9 @@ void jobs_forsake(struct init *in)
 		if (j->state == JOB_FREE || (j->flags & JOB_ATTENDED) == 0)
 			continue;
 		j->forsaken = true;
-		if (j->state == JOB_RUNNING)
+		if (j->link != LINK_NONE)
+			j->state = JOB_ENDED;
+		else if (j->state == JOB_RUNNING)
 			job_kill(j, SIGKILL);
 	}
 }
@@ -297,7 +303,9 @@ static void expired(struct init *in, struct job *j)
 	}
 	j->timed_out = true;
 	j->deadline_us = UINT64_MAX;
-	if ((j->flags & JOB_SWEEP) != 0)
+	if (j->link != LINK_NONE)
+		link_cut(in, j);
+	else if ((j->flags & JOB_SWEEP) != 0)
 		(void)kill(-1, SIGKILL);
 	else
 		job_kill(j, SIGKILL);
@@ -471,7 +479,9 @@ static int start(struct init *in, struct job *j, uint64_t id, const struct job_s
 
 	if (r < 0)
 		return r;
-	r = spec->kind == JOB_CELL ? cell_open(in, j, spec) : spawn(in, j, spec);
+	r = spec->kind == JOB_CELL   ? cell_open(in, j, spec)
+	    : spec->kind == JOB_LINK ? link_open(in, j, spec)
+				     : spawn(in, j, spec);
 	if (r < 0) {
 		job_free(in, j);
 		return r;
@@ -493,6 +503,8 @@ static const char *why_not(enum job_kind kind, int error)
 		return "the kernel runs another cell";
 	if (kind == JOB_CELL && error == EAGAIN)
 		return "the kernel has not been told to go";
+	if (kind == JOB_LINK)
+		return "nobody listens there";
 	return "the job could not be started";
 }
 
@@ -573,6 +585,8 @@ void job_signal(struct init *in, const struct frame *f)
 	}
 	if (j->cell != NULL)
 		cell_signal(in, j, (int)sig);
+	else if (j->link != LINK_NONE)
+		link_cut(in, j);
 	else if (scope == 0)
 		job_kill(j, (int)sig);
 	else

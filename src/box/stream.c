@@ -20,6 +20,7 @@
 #include <string.h>
 #include <sys/epoll.h>
 #include <sys/ioctl.h>
+#include <sys/socket.h>
 
 #define COLLECT_US US_PER_MS
 #define FEW        4096  /* bytes: as many at once need not be collected */
@@ -48,6 +49,8 @@ void input_close(struct init *in, struct job *j)
 	if (j->in_fd >= 0 && j->in_watched)
 		watch_del(in, j->in_fd);
 	j->in_watched = false;
+	if (j->in_fd >= 0 && j->link != LINK_NONE) /* the other half has a descriptor of its own */
+		(void)shutdown(j->in_fd, SHUT_WR);
 	fd_close(&j->in_fd);
 }
 
@@ -181,6 +184,8 @@ static void take(struct init *in, struct job *j, unsigned int i)
 	j->drop_from = n > 0 && n < FEW ? i + 1 : 0;
 	if (n > 0)
 		j->drop_us = clock_us();
+	if (n == -ECONNREFUSED && link_refused(in, j))
+		return;
 	if (n <= 0 && n != -EAGAIN && n != -EINTR)
 		out_close(in, s);
 }
@@ -240,6 +245,8 @@ static void feed_pipe(struct init *in, struct job *j)
 
 		if (n < 0 && (errno == EAGAIN || errno == EINTR))
 			break;
+		if (n < 0 && errno == ECONNREFUSED && link_refused(in, j))
+			break;
 		if (n < 0) { /* nobody reads any more: take the rest and forget it */
 			j->in_taken += j->in_len;
 			j->in_len = 0;
@@ -268,7 +275,10 @@ void input_feed(struct init *in, struct job *j)
 	if (j->in_len == 0)
 		j->in_at = 0;
 	conn_input_ack(in, j);
-	streams_watch(in, j);
+	if (j->link != LINK_NONE && j->out[0].fd < 0)
+		job_settle(in, j);
+	else
+		streams_watch(in, j);
 }
 
 void job_input(struct init *in, const struct frame *f)

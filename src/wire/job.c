@@ -61,6 +61,9 @@ static bool kind_fits(const struct job_spec *s, unsigned int argc)
 	if (s->kind == JOB_FILE)
 		return argc >= 2 && (s->flags & ~(uint32_t)(JOB_STDIN | JOB_KEEP | JOB_ATTENDED |
 							    JOB_BENEATH)) == 0;
+	if (s->kind == JOB_LINK)
+		return argc == 1 &&
+		       (s->flags & ~(uint32_t)JOB_PROMPT) == (JOB_STDIN | JOB_ATTENDED);
 	if ((s->flags & (JOB_KERNEL | JOB_HELD)) == JOB_KERNEL)
 		return false;
 	if ((s->flags & (JOB_ATTENDED | JOB_HELD)) == (JOB_ATTENDED | JOB_HELD))

@@ -8,6 +8,9 @@
  * A kernel is a program that runs cells (kernel/README.md). It is held, and goes on after GO until
  * somebody ends it. A cell is a job, too, without a process of its own: its standard input is the
  * request, its output is what the kernel prints and says for it, and it ends with the kernel's reply.
+ *
+ * A link is a connection to a program of the box that listens on the box's own loopback. It has no process either: what is sent to
+ * that program is its standard input, what comes is its output, and it ends when the program has nothing more to say.
  */
 #pragma once
 
@@ -19,6 +22,7 @@ enum job_kind {
 	JOB_EXEC, /* argv is a command line */
 	JOB_FILE, /* argv: one of fileops.tbl, a path, and so on; no flag but JOB_STDIN, JOB_KEEP, JOB_ATTENDED, JOB_BENEATH */
 	JOB_CELL, /* argv: id of the kernel's job, decimal; JOB_STDIN, and no other flag but JOB_KEEP, JOB_FLOW */
+	JOB_LINK, /* argv: a port, decimal; JOB_STDIN and JOB_ATTENDED, and no other flag but JOB_PROMPT */
 	JOB_KIND_MAX,
 };
 

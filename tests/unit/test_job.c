@@ -166,6 +166,9 @@ static bool flags_fit(unsigned int kind, uint32_t flags, size_t argc)
 					      JOB_KERNEL | JOB_PROMPT)) == 0;
 	if ((flags & JOB_BENEATH) != 0)
 		return false;
+	if (kind == JOB_LINK)
+		return argc == 1 && (flags == (JOB_STDIN | JOB_ATTENDED) ||
+				     flags == (JOB_STDIN | JOB_ATTENDED | JOB_PROMPT));
 	if ((flags & JOB_HELD) != 0)
 		return (flags & JOB_ATTENDED) == 0;
 	return (flags & JOB_KERNEL) == 0;
