@@ -237,6 +237,15 @@ static bool is_forwarded(const struct req *r)
 	return false;
 }
 
+/* A page of a box that came by a path of ours has no origin. What it asks for is the same program's, whose path nobody else knows. */
+static bool is_boxed(const struct req *r)
+{
+	struct http_slice origin = req_get(r, "Origin");
+
+	return r->route != NULL && (r->route->flags & ROUTE_BOXED) != 0 &&
+	       (origin.n == 0 || http_slice_is(origin, "null"));
+}
+
 /* Somebody follows a link to a page of ours: harmless, and expected to work. */
 static bool is_navigation(const struct req *r)
 {
@@ -275,7 +284,8 @@ int auth_check(struct req *r, bool open)
 	struct http_slice origin = req_get(r, "Origin");
 	const struct listener *l = r->conn->listener;
 	struct gate *g = r->g;
-	bool shared = origin.n > 0 && is_listed(g, CONF_ALLOWED_ORIGIN, origin);
+	bool boxed = is_boxed(r);
+	bool shared = origin.n > 0 && (boxed || is_listed(g, CONF_ALLOWED_ORIGIN, origin));
 
 	r->tenant = &g->tenants[0];
 	if (shared)
@@ -288,7 +298,7 @@ int auth_check(struct req *r, bool open)
 			   (int)(r->head.host.n < 200 ? r->head.host.n : 200), r->head.host.p);
 		return -1;
 	}
-	if (is_foreign(r) && !is_navigation(r)) {
+	if (is_foreign(r) && !is_navigation(r) && !boxed) {
 		req_refuse(r, 403, "foreign_origin", "Origin",
 			   "a page of another origin may not ask this (allowed_origin)");
 		return -1;

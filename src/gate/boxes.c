@@ -15,6 +15,7 @@
 #include "base/layers.h"
 #include "base/own.h"
 #include "gate/ports.h"
+#include "gate/published.h"
 #include "gate/se.h"
 #include "gate/tool_approvals.h"
 #include "gate/tool_calls.h"
@@ -317,6 +318,7 @@ static void end_all(struct abox *a, enum abox_reason reason)
 	a->reason = reason;
 	(void)snprintf(why, sizeof(why), "the box has ended: %s", abox_reason_str(reason));
 	timer_clear(&a->g->loop, &a->life);
+	published_end(a);
 	ports_end(a);
 	tasks_end(a, reason == REASON_OOM, why);
 	kernels_end(a);
@@ -379,6 +381,7 @@ static void on_ready(void *arg, struct gbox *b)
 	tasks_adopt(a);
 	ttys_adopt(a);
 	ports_adopt(a);
+	published_adopt(a);
 	a->idle_at_us = a->g->loop.now_us + a->idle_us;
 	abox_schedule(a);
 }
@@ -539,6 +542,7 @@ void abox_put(const struct abox *a, struct json *j)
 	tool_rules_put(&a->tools, j);
 	json_str(j, "workdir", box_workdir(a->app ? BOX_APP : 0));
 	ports_put(a, j);
+	published_put(a, j);
 	json_u64(j, "ttl_seconds", a->ttl_us / US_PER_S);
 	json_u64(j, "idle_seconds", a->idle_us / US_PER_S);
 	own_time(j, "created_at", a->created_ms);

@@ -17,6 +17,7 @@
  *   box_files.c, box_files_list.c, box_upload.c, box_watch.c, box_archive.c  its files, see files.h
  *   box_env.c       environment variables
  *   ports.c         listeners of its own
+ *   published.c, inbound.c        its programs that listen, see published.h
  *   box_net.c       what it may reach
  *   idem.c          answers that are given again for the same Idempotency-Key
  */
@@ -73,6 +74,7 @@ struct idem_key {
 
 struct making;
 struct port;
+struct published;
 struct task;
 struct kernel;
 struct stream;
@@ -120,6 +122,8 @@ struct abox {
 	bool listens;       /* it has ports: */
 	uint16_t port[PORTS_OUTSIDE];
 	struct port *ports[BOX_PORTS_MAX];
+	struct published *published; /* by their numbers */
+	unsigned int npublished, ninbound;
 	unsigned int looks;          /* for modules, under way */
 	struct tool_server *servers; /* that were registered with it */
 	struct approval *approvals;  /* calls that wait for somebody */

@@ -5,11 +5,12 @@
 
 #include "base/clock.h"
 #include "base/own.h"
+#include "gate/published.h"
 #include "gate/record.h"
 
 #include <string.h>
 
-enum { RECORD_VERSION = 5 };
+enum { RECORD_VERSION = 6 };
 
 static void put(const struct abox *a, struct msg_out *m, enum record_room room)
 {
@@ -36,6 +37,7 @@ static void put(const struct abox *a, struct msg_out *m, enum record_room room)
 	msg_put_bytes(m, a->env.p, a->env.n);
 	msg_put_bytes(m, a->metadata.p, a->metadata.n);
 	msg_put_bytes(m, a->tools.p, a->tools.n);
+	published_save(a, m);
 	kernels_save(a, m);
 	tasks_save(a, m, room);
 	ttys_save(a, m);
@@ -154,8 +156,8 @@ static int load(struct abox *a, struct msg_in *in)
 	if (a->tenant == NULL)
 		return -ENOENT;
 	if (get_texts(in, &a->env) < 0 || get_texts(in, &a->metadata) < 0 ||
-	    get_texts(in, &a->tools) < 0 || kernels_load(a, in) < 0 || tasks_load(a, in) < 0 ||
-	    ttys_load(a, in) < 0 || task_keys_load(a, in) < 0)
+	    get_texts(in, &a->tools) < 0 || published_load(a, in) < 0 || kernels_load(a, in) < 0 ||
+	    tasks_load(a, in) < 0 || ttys_load(a, in) < 0 || task_keys_load(a, in) < 0)
 		return -EPROTO;
 	return msg_end(in);
 }
@@ -195,6 +197,7 @@ int abox_adopt(struct gate *g, const struct box_info *info, const uint8_t *recor
 		tasks_end(a, false, "");
 		kernels_end(a);
 		ttys_end(a);
+		published_end(a);
 		abox_drop(a);
 		return -1;
 	}

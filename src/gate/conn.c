@@ -174,8 +174,8 @@ static bool wants_input(const struct conn *c)
 	/* Who takes no answers may not ask on. */
 	if (c->state == CONN_IDLE || c->state == CONN_HEAD)
 		return buf_len(&c->out) < REQ_HIGH;
-	return c->state == CONN_LINGER || c->state == CONN_RAW ||
-	       (c->state == CONN_BODY && !c->body_stalled);
+	return c->state == CONN_LINGER ||
+	       ((c->state == CONN_BODY || c->state == CONN_RAW) && !c->body_stalled);
 }
 
 void conn_update(struct conn *c)

@@ -246,7 +246,10 @@ static void refuse_body(struct req *r, const struct http_refusal *why)
 	r->gone = NULL;
 	if (gone != NULL)
 		gone(r);
-	req_refuse(r, why->status, "malformed_request", NULL, "%s", why->why);
+	if (r->begun) /* a program of a box may answer before it has read everything */
+		req_abort(r);
+	else
+		req_refuse(r, why->status, "malformed_request", NULL, "%s", why->why);
 }
 
 static ptrdiff_t feed_chunks(struct conn *c, const char *p, size_t n)
@@ -318,16 +321,31 @@ static bool body_from_input(struct conn *c)
 	return n != 0 || c->state != CONN_BODY;
 }
 
-/* Bytes that came right behind the upgrade request. */
+/* Bytes of another protocol: how many were taken. */
+static size_t deliver_raw(struct conn *c, const char *p, size_t n)
+{
+	struct req *r = c->req;
+	ptrdiff_t taken;
+
+	if (r == NULL || r->take_body == NULL)
+		return n;
+	taken = r->take_body(r, p, n);
+	if (c->req != r || taken < 0)
+		return n;
+	c->body_stalled = (size_t)taken < n;
+	return (size_t)taken;
+}
+
+/* Bytes that came right behind the upgrade request, or that were not taken at once. */
 static bool raw_from_input(struct conn *c)
 {
-	size_t n = buf_len(&c->in);
+	size_t n;
 
-	if (c->req->take_body == NULL)
+	if (c->req->take_body == NULL || c->body_stalled)
 		return false;
-	(void)c->req->take_body(c->req, buf_head(&c->in), n);
+	n = deliver_raw(c, buf_head(&c->in), buf_len(&c->in));
 	buf_take(&c->in, n);
-	return true;
+	return n > 0;
 }
 
 bool conn_take_input(struct conn *c)
@@ -354,7 +372,8 @@ void req_body_more(struct req *r)
 	if (!c->body_stalled)
 		return;
 	c->body_stalled = false;
-	conn_set_state(c, CONN_BODY, config_u64(&c->g->config, CONF_BODY_TIMEOUT));
+	if (c->state != CONN_RAW)
+		conn_set_state(c, CONN_BODY, config_u64(&c->g->config, CONF_BODY_TIMEOUT));
 	if (!c->in_progress)
 		conn_progress(c);
 }
@@ -428,9 +447,16 @@ void conn_read_some(struct conn *c)
 		n = read_body(c);
 		break;
 	case CONN_RAW:
+		if (c->body_stalled)
+			return;
 		n = receive(c, c->g->scratch, READ_RAW);
-		if (n > 0 && c->req != NULL && c->req->take_body != NULL)
-			(void)c->req->take_body(c->req, c->g->scratch, (size_t)n);
+		if (n > 0) {
+			size_t taken = deliver_raw(c, c->g->scratch, (size_t)n);
+
+			if (taken < (size_t)n && c->state == CONN_RAW &&
+			    buf_put(&c->in, c->g->scratch + taken, (size_t)n - taken) < 0)
+				n = -ENOBUFS;
+		}
 		break;
 	case CONN_LINGER:
 		n = receive(c, c->g->scratch, GATE_SCRATCH);

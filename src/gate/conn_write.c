@@ -92,6 +92,18 @@ void req_header(struct req *r, const char *name, const char *fmt, ...)
 	r->extra_len += n;
 }
 
+void req_header_slice(struct req *r, const char *name, struct http_slice value)
+{
+	size_t n = strlen(name) + value.n + 4;
+	char *extra = realloc(r->extra, r->extra_len + n + 1);
+
+	if (extra == NULL)
+		return;
+	(void)snprintf(extra + r->extra_len, n + 1, "%s: %.*s\r\n", name, (int)value.n, value.p);
+	r->extra = extra;
+	r->extra_len += n;
+}
+
 const char *req_reason(int status)
 {
 	static const struct {
@@ -177,6 +189,18 @@ void req_begin(struct req *r, int status, const char *type, int64_t length)
 	(void)conn_queue(c, "\r\n", 2);
 }
 
+void req_flush(struct req *r)
+{
+	struct conn *c = r->conn;
+
+	if (c->in_progress)
+		return;
+	conn_flush(c);
+	if (c->peer_gone)
+		conn_hang_up(c);
+	conn_update(c);
+}
+
 int req_write(struct req *r, const void *p, size_t n)
 {
 	struct conn *c = r->conn;
@@ -200,12 +224,7 @@ int req_write(struct req *r, const void *p, size_t n)
 		if (rc == 0)
 			rc = conn_queue(c, "\r\n", 2);
 	}
-	if (!c->in_progress) { /* from a box, the store or a timer: there is no one else to do it */
-		conn_flush(c);
-		if (c->peer_gone)
-			conn_hang_up(c);
-		conn_update(c);
-	}
+	req_flush(r);
 	c->was_high = buf_len(&c->out) >= REQ_HIGH;
 	return rc;
 }
@@ -217,7 +236,7 @@ void req_upgrade(struct req *r, const char *accept, const char *protocol)
 	int n = snprintf(
 		head, sizeof(head),
 		"HTTP/1.1 101 Switching Protocols\r\nUpgrade: websocket\r\n"
-		"Connection: Upgrade\r\nSec-WebSocket-Accept: %s\r\nX-Request-Id: %s\r\n%s%s%s\r\n",
+		"Connection: Upgrade\r\nSec-WebSocket-Accept: %s\r\nX-Request-Id: %s\r\n%s%s%s",
 		accept, r->id, protocol != NULL ? "Sec-WebSocket-Protocol: " : "",
 		protocol != NULL ? protocol : "", protocol != NULL ? "\r\n" : "");
 
@@ -226,6 +245,9 @@ void req_upgrade(struct req *r, const char *accept, const char *protocol)
 	r->status = 101;
 	r->length = -1;
 	(void)conn_queue(c, head, (size_t)n);
+	if (r->extra_len > 0)
+		(void)conn_queue(c, r->extra, r->extra_len);
+	(void)conn_queue(c, "\r\n", 2);
 	conn_set_state(c, CONN_RAW, 0);
 }
 

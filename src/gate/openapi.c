@@ -337,8 +337,11 @@ static unsigned int traits_of(const struct route *r)
 	if (strchr(r->path, '{') != NULL || has_field(r->in, "file_id"))
 		t |= TRAIT_NAMES;
 	if (r->in != NULL && strcmp(r->method, "POST") == 0 && r->status != 204 &&
-	    r->shape != SHAPE_SANDBOX && !answers(r, "ApprovalAnswer"))
+	    r->shape != SHAPE_SANDBOX && !answers(r, "ApprovalAnswer") &&
+	    !answers(r, "PublishedPort"))
 		t |= TRAIT_RUNS;
+	if (answers(r, "PublishedPort") && r->in != NULL)
+		t |= TRAIT_PORTS;
 	if (answers(r, "ToolServer"))
 		t |= TRAIT_TOOLS;
 	if (answers(r, "events"))

@@ -83,6 +83,7 @@ enum api_trait {
 	TRAIT_MAKES = 1u << 22,        /* it must not be there yet */
 	TRAIT_PLACE = 1u << 23,        /* path, query or body names a file */
 	TRAIT_TOOLS = 1u << 24,        /* speaks with an MCP server */
+	TRAIT_PORTS = 1u << 25,        /* publishes a port */
 };
 
 /* When something is refused. Rows of one status stand together, and the first that fits is told. */

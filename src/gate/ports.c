@@ -14,11 +14,14 @@ struct port {
 	struct abox *a; /* NULL: it has ended */
 	enum box_port which;
 	bool asked;
+	uint16_t number; /* of one of this machine's: as it is asked for, and then as it is */
+	port_fn opened;  /* NULL: the box itself is being made, or was taken over */
+	void *arg;
 	struct deferred deferred;
 };
 
 /* clang-format off */
-static const struct {
+static const struct kind {
 	const char *name; /* of those on this machine: the member of a request, and of an answer */
 	unsigned int place;
 	bool inside;
@@ -28,9 +31,15 @@ static const struct {
 	[PORT_INSIDE_EXECUTOR] = { NULL, ROUTE_EXECUTOR, true },
 	[PORT_INSIDE_RESOURCE] = { NULL, ROUTE_RESOURCE, true },
 	[PORT_TOOLS] = { NULL, ROUTE_TOOLS, true },
+	[PORT_PUBLISHED] = { NULL, ROUTE_PUBLISHED, false },
 };
 /* clang-format on */
-_Static_assert(ARRAY_LEN(kinds) == BOX_PORTS_MAX, "a row for every port");
+_Static_assert(ARRAY_LEN(kinds) == PORT_PUBLISHED + 1, "a row for every port");
+
+static const struct kind *kind_of(enum box_port which)
+{
+	return &kinds[which < PORT_PUBLISHED ? which : PORT_PUBLISHED];
+}
 
 /* --- birth -------------------------------------------------------------------------------------- */
 
@@ -58,8 +67,8 @@ static struct port *port_new(struct abox *a, enum box_port which)
 	p->l = (struct listener){ .g = a->g,
 				  .fd = -1,
 				  .local = true,
-				  .inside = kinds[which].inside,
-				  .place = kinds[which].place,
+				  .inside = kind_of(which)->inside,
+				  .place = kind_of(which)->place,
 				  .box = a,
 				  .over = on_over };
 	if (p->l.inside) {
@@ -83,13 +92,13 @@ static bool all_answered(const struct abox *a)
 static void refused(struct port *p, const struct err *e)
 {
 	struct abox *a = p->a;
+	const char *name = kind_of(p->which)->name;
 	char field[32];
 
-	(void)snprintf(field, sizeof(field), "ports%s%s", kinds[p->which].name != NULL ? "." : "",
-		       kinds[p->which].name != NULL ? kinds[p->which].name : "");
+	(void)snprintf(field, sizeof(field), "ports%s%s", name != NULL ? "." : "",
+		       name != NULL ? name : "");
 	if (e->sys == EADDRINUSE)
-		making_failed(a, OWN_PORT_TAKEN, field, "port %u of 127.0.0.1 is taken",
-			      a->port[p->which]);
+		making_failed(a, OWN_PORT_TAKEN, field, "port %u of 127.0.0.1 is taken", p->number);
 	else if (e->kind == ERR_USAGE)
 		making_failed(a, OWN_INVALID_FIELD, field, "'%s' is refused: %s", field, e->text);
 	else
@@ -113,9 +122,28 @@ static int take(struct port *p, struct chan_msg *m, const struct err *e, struct 
 		return err_set(ret, ERR_PROTO, 0, "the keeper opened nothing");
 	}
 	p->l.fd = m->fds[0];
-	if (p->which < PORT_INSIDE_EXECUTOR)
+	p->number = number;
+	if ((unsigned int)p->which < PORTS_OUTSIDE)
 		p->a->port[p->which] = number;
 	return 0;
+}
+
+/* One that was asked for by itself. */
+static void tell(struct port *p, int failed, const struct err *e)
+{
+	struct abox *a = p->a;
+	port_fn opened = p->opened;
+
+	p->opened = NULL;
+	if (failed < 0) {
+		void *arg = p->arg;
+
+		ports_end_one(a, p->which);
+		opened(arg, 0, e);
+		return;
+	}
+	ports_accept(a);
+	opened(p->arg, p->number, NULL);
 }
 
 static void on_opened(void *arg, struct chan_msg *m, const struct err *e)
@@ -123,9 +151,14 @@ static void on_opened(void *arg, struct chan_msg *m, const struct err *e)
 	struct port *p = arg;
 	struct abox *a = p->a;
 	struct err why;
+	int failed = take(p, m, e, &why);
 
 	p->asked = false;
-	if (take(p, m, e, &why) < 0) {
+	if (p->opened != NULL) {
+		tell(p, failed, &why);
+		return;
+	}
+	if (failed < 0) {
 		if (a->making != NULL) {
 			refused(p, &why);
 			return;
@@ -149,7 +182,7 @@ static int ask(struct port *p)
 	msg_out_init(&m, body, sizeof(body));
 	msg_put_u64(&m, a->box->id);
 	msg_put_u8(&m, (uint8_t)p->which);
-	msg_put_u16(&m, p->which < PORT_INSIDE_EXECUTOR ? a->port[p->which] : 0);
+	msg_put_u16(&m, p->number);
 	p->asked = keeper_ask(&a->g->keeper, OP_BOX_PORT, body, m.len, on_opened, p) == 0;
 	return p->asked ? 0 : -ENOMEM;
 }
@@ -162,14 +195,39 @@ static bool is_wanted(const struct abox *a, unsigned int which)
 
 static int open_all(struct abox *a)
 {
-	for (unsigned int i = 0; i < BOX_PORTS_MAX; i++) {
+	for (unsigned int i = 0; i < PORT_PUBLISHED; i++) {
 		if (!is_wanted(a, i))
 			continue;
 		a->ports[i] = port_new(a, (enum box_port)i);
-		if (a->ports[i] == NULL || ask(a->ports[i]) < 0)
+		if (a->ports[i] == NULL)
+			return -ENOMEM;
+		if (i < PORTS_OUTSIDE)
+			a->ports[i]->number = a->port[i];
+		if (ask(a->ports[i]) < 0)
 			return -ENOMEM;
 	}
 	return 0;
+}
+
+int ports_open_one(struct abox *a, unsigned int which, uint16_t number, port_fn opened, void *arg)
+{
+	struct port *p = port_new(a, (enum box_port)which);
+
+	if (p == NULL)
+		return -ENOMEM;
+	p->number = number;
+	p->opened = opened;
+	p->arg = arg;
+	a->ports[which] = p;
+	if (ask(p) == 0)
+		return 0;
+	ports_end_one(a, which);
+	return -ENOMEM;
+}
+
+unsigned int ports_which(const struct listener *l)
+{
+	return ((const struct port *)l)->which; /* its first member */
 }
 
 void ports_open(struct abox *a)
@@ -218,19 +276,23 @@ void ports_accept(struct abox *a)
 	}
 }
 
+void ports_end_one(struct abox *a, unsigned int which)
+{
+	struct port *p = a->ports[which];
+
+	if (p == NULL)
+		return;
+	a->ports[which] = NULL;
+	keeper_forget(&a->g->keeper, p);
+	p->a = NULL;
+	p->l.box = NULL;
+	listener_end(&p->l);
+}
+
 void ports_end(struct abox *a)
 {
-	for (unsigned int i = 0; i < BOX_PORTS_MAX; i++) {
-		struct port *p = a->ports[i];
-
-		if (p == NULL)
-			continue;
-		a->ports[i] = NULL;
-		keeper_forget(&a->g->keeper, p);
-		p->a = NULL;
-		p->l.box = NULL;
-		listener_end(&p->l);
-	}
+	for (unsigned int i = 0; i < BOX_PORTS_MAX; i++)
+		ports_end_one(a, i);
 }
 
 void ports_put(const struct abox *a, struct json *j)

@@ -6,6 +6,8 @@
  * network: who connects to those is in the box, and may do there what the box may do to itself. What can be asked of
  * either is said by the rows of routes.tbl, and is about this box and no other.
  *
+ * Some more on this machine's loopback are for programs of the box that listen (published.h).
+ *
  * One more is a Unix socket in the box, over which it calls tools (tool_calls.c).
  *
  * The keeper opens and keeps them (OP_BOX_PORT); they are asked for when a box is made, and again by every gate that takes it
@@ -20,6 +22,12 @@
 void ports_open(struct abox *a);
 /* The socket for tools of a box that has none yet. */
 void ports_open_tools(struct abox *a);
+/* One of them by itself, PORT_PUBLISHED or one behind it: opened() is called later, with its number or with an error, unless it is ended before. 0 or -errno. */
+typedef void (*port_fn)(void *arg, uint16_t number, const struct err *e);
+int ports_open_one(struct abox *a, unsigned int which, uint16_t number, port_fn opened, void *arg);
+void ports_end_one(struct abox *a, unsigned int which);
+/* Which of them a listener of a box is. */
+unsigned int ports_which(const struct listener *l);
 /* Others may come. */
 void ports_accept(struct abox *a);
 /* The box is another gate's, and ours from now on. */

@@ -38,20 +38,26 @@ enum route_flags {
 		1u
 		<< 7, /* of a dialect: {box_id} is the first parameter, and the rest is about that box */
 	ROUTE_TOKEN = 1u << 6, /* ?token= is taken here, too */
+	ROUTE_BOXED =
+		1u
+		<< 8, /* a program of a box answers, whose pages have no origin: they may ask for more of it */
+
+	ROUTE_ANY_QUERY = 1u << 9, /* its query is not ours to read */
 
 	ROUTE_REPEATED = 1u << 15, /* a parameter of the query may be there more than once */
 
 	/* Where it exists; none of these: on the server's own listeners. */
 	ROUTE_MAIN = 1u << 16,
-	ROUTE_EXECUTOR = 1u << 17, /* on executor ports of boxes, see ports.h */
-	ROUTE_RESOURCE = 1u << 18, /* on their resource ports */
-	ROUTE_TOOLS = 1u << 19,    /* on their sockets for calls of tools */
-	ROUTE_PLACES = ROUTE_MAIN | ROUTE_EXECUTOR | ROUTE_RESOURCE | ROUTE_TOOLS,
+	ROUTE_EXECUTOR = 1u << 17,  /* on executor ports of boxes, see ports.h */
+	ROUTE_RESOURCE = 1u << 18,  /* on their resource ports */
+	ROUTE_TOOLS = 1u << 19,     /* on their sockets for calls of tools */
+	ROUTE_PUBLISHED = 1u << 20, /* on ports that are for a program of a box, see published.h */
+	ROUTE_PLACES = ROUTE_MAIN | ROUTE_EXECUTOR | ROUTE_RESOURCE | ROUTE_TOOLS | ROUTE_PUBLISHED,
 };
 
 struct route {
-	const char *method;
-	const char *path; /* "/v1/files/{file_id}" */
+	const char *method; /* "*": any */
+	const char *path;   /* "/v1/files/{file_id}" */
 	enum shape shape;
 	enum body_mode body;
 	uint64_t body_max;
@@ -124,6 +130,8 @@ void req_begin(struct req *r, int status, const char *type, int64_t length);
 /* Queue bytes of the body. -1: there is no memory for them, and the connection is being closed; the handler
  * goes on as usual and hears of it by gone(), never before this returns. */
 int req_write(struct req *r, const void *p, size_t n);
+/* A head alone goes out with what follows it. This is for who does not know when that will be. */
+void req_flush(struct req *r);
 /* How many bytes wait to be sent; a producer stops at REQ_HIGH and waits for drained(). */
 size_t req_queued(const struct req *r);
 /* Bytes of the answer (its head included) that have left this process, and those that reached the other
@@ -143,7 +151,10 @@ void req_json(struct req *r, int status, struct json *j);
 void req_refuse(struct req *r, int status, const char *code, const char *field, const char *fmt,
 		...) __attribute__((format(printf, 5, 6)));
 
-/* Switch to the WebSocket protocol: from here on take_body() gets every byte that comes, and must take it; req_write()
+/* The same with a value of any length. */
+void req_header_slice(struct req *r, const char *name, struct http_slice value);
+
+/* Switch to the WebSocket protocol: from here on take_body() gets every byte that comes; req_write()
  * sends bytes as they are. req_end() closes. */
 void req_upgrade(struct req *r, const char *accept, const char *protocol);
 

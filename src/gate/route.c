@@ -10,6 +10,7 @@
 #include "gate/mcp.h"
 #include "gate/meta.h"
 #include "gate/ports.h"
+#include "gate/published.h"
 #include "gate/se.h"
 #include "gate/tool_approvals.h"
 #include "gate/tool_calls.h"
@@ -144,7 +145,7 @@ static bool is_here(const struct req *r, const struct route *row)
 
 static bool is_method(const struct req *r, const char *method)
 {
-	if (http_slice_is(r->head.method, method))
+	if (strcmp(method, "*") == 0 || http_slice_is(r->head.method, method))
 		return true;
 	return strcmp(method, "GET") == 0 && http_slice_is(r->head.method, "HEAD");
 }
@@ -212,7 +213,11 @@ int route_find(struct req *r)
 		}
 	if (other == NULL && r->target.bad.status != 0)
 		return refuse_target(r, &r->target.bad);
-	if (r->target.repeated && (found == NULL || (found->flags & ROUTE_REPEATED) == 0)) {
+	if (r->target.bad_query.status != 0 &&
+	    (found == NULL || (found->flags & ROUTE_ANY_QUERY) == 0))
+		return refuse_target(r, &r->target.bad_query);
+	if (r->target.repeated &&
+	    (found == NULL || (found->flags & (ROUTE_REPEATED | ROUTE_ANY_QUERY)) == 0)) {
 		(void)http_refuse_repeated(&why);
 		return refuse_target(r, &why);
 	}

@@ -187,8 +187,7 @@ static void on_ping(void *arg)
 	push(w);
 }
 
-/* RFC 6455, 4.2.2: the key and a fixed text, hashed. */
-static int accept_key(struct http_slice key, char text[32])
+int ws_accept_key(struct http_slice key, char text[WS_ACCEPT])
 {
 	static const char fixed[] = "258EAFA5-E914-47DA-95CA-C5AB0DC85B11";
 	unsigned char both[24 + sizeof(fixed)], hash[EVP_MAX_MD_SIZE];
@@ -218,9 +217,9 @@ struct ws *ws_accept_as(struct req *r, const char *protocol, size_t message_max,
 		.on_msg_recv_callback = on_message,
 	};
 	struct ws *w = calloc(1, sizeof(*w));
-	char key[32];
+	char key[WS_ACCEPT];
 
-	if (w == NULL || accept_key(r->head.ws_key, key) < 0 ||
+	if (w == NULL || ws_accept_key(r->head.ws_key, key) < 0 ||
 	    wslay_event_context_server_init(&w->ctx, &callbacks, w) != 0) {
 		free(w);
 		req_refuse(r, 503, "no_memory", NULL, "out of memory");

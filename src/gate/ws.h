@@ -14,6 +14,11 @@
 
 struct ws;
 
+enum { WS_ACCEPT = 32 }; /* with its NUL */
+
+/* What answers the key of an upgrade request (RFC 6455, 4.2.2): it and a fixed text, hashed. 0 or -errno. */
+int ws_accept_key(struct http_slice key, char text[WS_ACCEPT]);
+
 struct ws_ops {
 	/* A whole message. */
 	void (*message)(void *arg, bool binary, const uint8_t *p, size_t n);

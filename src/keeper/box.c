@@ -49,9 +49,10 @@ static struct box *free_slot(struct keeper *k)
 				.report_fd = -1,
 				.refusals_fd = -1,
 				.store_fd = { -1, -1, -1 },
-				.port_fd = { -1, -1, -1, -1, -1 },
 				.deadline_us = UINT64_MAX,
 			};
+			for (unsigned int p = 0; p < BOX_PORTS_MAX; p++)
+				k->boxes[i].port_fd[p] = -1;
 			if (i >= k->nboxes)
 				k->nboxes = i + 1;
 			return &k->boxes[i];

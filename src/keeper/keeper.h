@@ -401,6 +401,7 @@ void refusals_new_gate(struct keeper *k);
 int ports_argument(struct keeper *k, const char *number, struct err *e);
 /* The listener of a box, which is opened where it is not there yet: in b->port_fd and b->port. */
 int port_open(struct keeper *k, struct box *b, enum box_port which, uint16_t port, struct err *e);
+void port_close(struct keeper *k, struct box *b, enum box_port which);
 void ports_close(struct keeper *k, struct box *b);
 
 /* --- ways.c: places that a gate or the tools process may be connected to, by their number --- */

@@ -409,6 +409,21 @@ static int op_BOX_PORT(struct keeper *k, struct chan_msg *m)
 	return 0;
 }
 
+static int op_BOX_PORT_END(struct keeper *k, struct chan_msg *m)
+{
+	struct msg_in in;
+	struct box *b = ready_box(k, m, &in);
+	uint8_t which = msg_get_u8(&in);
+
+	if (msg_end(&in) < 0 || which < PORT_PUBLISHED || which >= BOX_PORTS_MAX)
+		return -1;
+	if (b == NULL)
+		return 0;
+	port_close(k, b, (enum box_port)which);
+	ops_ok(k, m->request, NULL, 0, NULL);
+	return 0;
+}
+
 /* Routes of a namespace that has no interface, and bytes for egress, which reads them as what a stranger sends. A gate that was taken over lets its boxes reach what egress can
  * reach, as every client could ask it to. */
 static int op_BOX_NET(struct keeper *k, struct chan_msg *m)

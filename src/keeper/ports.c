@@ -64,13 +64,18 @@ static int listen_on(uint16_t port, uint16_t *ret_port, int *ret_fd, struct err 
 	return 0;
 }
 
+static bool is_outside(unsigned int which)
+{
+	return which < PORTS_OUTSIDE || which >= PORT_PUBLISHED;
+}
+
 int port_open(struct keeper *k, struct box *b, enum box_port which, uint16_t port, struct err *e)
 {
 	if (b->port_fd[which] >= 0 && which == PORT_TOOLS && listen(b->port_fd[which], BACKLOG) < 0)
 		return err_set(e, ERR_SYS, errno, "listen for calls of tools");
 	if (b->port_fd[which] >= 0)
 		return 0;
-	if (which >= PORT_INSIDE_EXECUTOR)
+	if (!is_outside(which))
 		return err_set(e, ERR_INPUT, 0, "this box was made without %s",
 			       which == PORT_TOOLS ? "a socket for tools" : "ports");
 	if (check(k, port, e) < 0 || listen_on(port, &b->port[which], &b->port_fd[which], e) < 0)
@@ -79,11 +84,20 @@ int port_open(struct keeper *k, struct box *b, enum box_port which, uint16_t por
 	return 0;
 }
 
+/* Who waits there is refused at once, also where a gate has a copy of it. */
+void port_close(struct keeper *k, struct box *b, enum box_port which)
+{
+	if (b->port_fd[which] < 0)
+		return;
+	if (is_outside(which)) {
+		(void)shutdown(b->port_fd[which], SHUT_RDWR);
+		k->nports--;
+	}
+	fd_close(&b->port_fd[which]);
+}
+
 void ports_close(struct keeper *k, struct box *b)
 {
-	for (unsigned int i = 0; i < BOX_PORTS_MAX; i++) {
-		if (i < PORTS_OUTSIDE && b->port_fd[i] >= 0)
-			k->nports--;
-		fd_close(&b->port_fd[i]);
-	}
+	for (unsigned int i = 0; i < BOX_PORTS_MAX; i++)
+		port_close(k, b, (enum box_port)i);
 }

@@ -96,11 +96,14 @@ enum box_port {
 	PORT_INSIDE_EXECUTOR,
 	PORT_INSIDE_RESOURCE,
 	PORT_TOOLS,
-	BOX_PORTS_MAX,
+	PORT_PUBLISHED, /* on this machine's loopback: the first of PUBLISHED_MAX, each for a port on which a program of the box listens */
+	BOX_PORTS_MAX = PORT_PUBLISHED + 8,
 };
 
 enum {
-	PORTS_OUTSIDE = PORT_INSIDE_EXECUTOR, /* how many of them are this machine's */
+	PUBLISHED_MAX = BOX_PORTS_MAX - PORT_PUBLISHED,
+	PORTS_OUTSIDE =
+		PORT_INSIDE_EXECUTOR, /* how many of them are this machine's, but for PORT_PUBLISHED */
 	PORTS_INSIDE = PORT_TOOLS - PORT_INSIDE_EXECUTOR,
 	PORT_LOWEST = 1024,             /* that can be asked for */
 	PORT_INSIDE_EXECUTOR_AT = 8888, /* those of the box's own loopback */

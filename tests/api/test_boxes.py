@@ -17,7 +17,7 @@ pytestmark = needs_root
 
 ID = re.compile(r"[a-z2-7]{26}")
 TIME = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z")
-KEYS = {"id", "name", "state", "environment", "backend", "layers", "limits", "network", "metadata", "tools", "approvals", "workdir", "ports", "ttl_seconds", "idle_seconds",
+KEYS = {"id", "name", "state", "environment", "backend", "layers", "limits", "network", "metadata", "tools", "approvals", "workdir", "ports", "published_ports", "ttl_seconds", "idle_seconds",
         "created_at", "expires_at"}
 NOBODYS_FILE = "3f2b8c1e-5d4a-4c6b-9e7f-0a1b2c3d4e5f"
 GIB = 1 << 30

@@ -145,7 +145,7 @@ def resolve(api, ref):
 def written_routes():
     """[(method, path, hidden)] of the table, as it stands in the source."""
     text = (ROOT / "src/gate/routes.tbl").read_text(encoding="utf-8")
-    rows = re.findall(r'^ROUTE\("(\w+)",\s*"([^"]+)",\s*\w+,\s*\w+,\s*\w+,\s*([^,]+),', text, re.M)
+    rows = re.findall(r'^ROUTE\("(\w+|\*)",\s*"([^"]+)",\s*\w+,\s*\w+,\s*\w+,\s*([^,]+),', text, re.M)
     assert len(rows) == len(re.findall(r"^ROUTE\(", text, re.M))
     # What these take apart is told in its parts.
     told = [re.sub(r"\{(file|directory)\*\}", "{session_id}/{path}", path).replace("*}", "}") for _, path, _ in rows]
@@ -232,6 +232,7 @@ ERRORS = {
     ("get", CELL): IN_BOX | {422}, ("delete", CELL): IN_BOX | {422}, ("get", f"{CELL}/events"): IN_BOX | {422},
     ("post", f"{CELL}/input"): TOLD,
     ("get", f"{BOX}/kernels"): IN_BOX, ("get", KERNEL): IN_BOX, ("delete", KERNEL): IN_BOX,
+    ("post", f"{BOX}/ports"): TASK_MADE, ("get", f"{BOX}/ports"): IN_BOX, ("get", f"{BOX}/ports/{{port}}"): IN_BOX, ("delete", f"{BOX}/ports/{{port}}"): IN_BOX,
     ("put", f"{BOX}/network"): TOLD, ("post", f"{BOX}/tools"): IN_BOX | {413, 422, 429, 502}, ("get", f"{BOX}/approvals"): IN_BOX, ("post", f"{BOX}/approvals"): TOLD,
     ("post", f"{BOX}/interrupt"): TOLD, ("post", f"{BOX}/restart"): TOLD,
     ("get", FILES): IN_FILES, ("post", FILES): IN_FILES | {412, 413, 415}, ("get", FILE): IN_FILES | {416},

@@ -327,12 +327,13 @@ TEST(keeper_closes_descriptors_that_no_row_asks_for)
 	for (unsigned int type = 0; type < OP_TYPE_MAX; type++)
 		for (unsigned int n = 1; n <= CHAN_FDS; n++) {
 			static const uint8_t body[98];
-			size_t len = type == OP_BOX_DEADLINE ? 16
-				     : type == OP_BOX_RECORD ? 12
-				     : type == OP_BOX_LIMITS ? 98
-				     : type == OP_BOX_PORT   ? 11
-				     : type == OP_WAY_OPEN   ? 1
-							     : 8;
+			size_t len = type == OP_BOX_DEADLINE   ? 16
+				     : type == OP_BOX_RECORD   ? 12
+				     : type == OP_BOX_LIMITS   ? 98
+				     : type == OP_BOX_PORT     ? 11
+				     : type == OP_BOX_PORT_END ? 9
+				     : type == OP_WAY_OPEN     ? 1
+							       : 8;
 
 			CHECK(ask((uint16_t)type, 1, body, len, fds, n) < 0);
 			CHECK_EQ_INT(count_fds(), before);
