@@ -476,7 +476,7 @@ static size_t box_record(uint8_t *buf, size_t size, unsigned int commands, uint6
 
 	msg_out_init(&m, buf, size);
 	msg_put_u8(&m, RECORD_BOX);
-	msg_put_u8(&m, 5);
+	msg_put_u8(&m, 6);
 	msg_put_str(&m, "aaaabbbbbbbbbbbbbbbbbbbbbb");
 	msg_put_str(&m, "name");
 	msg_put_str(&m, "local");
@@ -496,7 +496,10 @@ static size_t box_record(uint8_t *buf, size_t size, unsigned int commands, uint6
 	msg_put_bytes(&m, "A\0b", 4);
 	msg_put_bytes(&m, "k\0v", 4);
 	msg_put_bytes(&m, NULL, 0); /* no tools */
-	msg_put_u8(&m, 0);          /* kernels */
+	msg_put_u8(&m, 1);          /* published ports */
+	msg_put_u16(&m, 8080);
+	msg_put_u8(&m, UINT8_MAX); /* not on the machine */
+	msg_put_u8(&m, 0);         /* kernels */
 	msg_put_u16(&m, (uint16_t)commands);
 	for (unsigned int i = 0; i < commands; i++) {
 		msg_put_u8(&m, 0);
@@ -521,6 +524,7 @@ static int adopt_box(unsigned int commands, uint64_t ends_us, uint64_t idle_us)
 	CHECK_EQ_INT(g.naboxes, 1);
 	CHECK_EQ_INT(g.counted_boxes, 1);
 	CHECK_EQ_INT(g.aboxes->running, commands);
+	CHECK_EQ_INT(g.aboxes->npublished, 1);
 	return give_box();
 }
 

@@ -174,12 +174,13 @@ static struct box *add_box(uint64_t id)
 			   .control_fd = -1,
 			   .report_fd = -1,
 			   .store_fd = { -1, -1, -1 },
-			   .port_fd = { -1, -1, -1, -1, -1 },
 			   .deadline_us = UINT64_MAX,
 			   .layers = id * 3,
 			   .setup_us = id * 5 };
 	for (int i = 0; i < CG_KIND_MAX; i++)
 		b->cgroup.fd[i] = -1;
+	for (int i = 0; i < BOX_PORTS_MAX; i++)
+		b->port_fd[i] = -1;
 	return b;
 }
 
@@ -599,6 +600,53 @@ TEST(keeper_takes_no_port_that_does_not_exist)
 		CHECK(ask(OP_BOX_PORT, 1, body, sizeof(body), NULL, 0) < 0);
 	}
 	check_silent();
+	keeper_close();
+}
+
+static int end_port(uint64_t box, uint8_t which)
+{
+	uint8_t body[9];
+	struct msg_out out;
+
+	msg_out_init(&out, body, sizeof(body));
+	msg_put_u64(&out, box);
+	msg_put_u8(&out, which);
+	return ask(OP_BOX_PORT_END, 3, body, sizeof(body), NULL, 0);
+}
+
+/* A gate ends the listeners of published ports, and no others. */
+TEST(keeper_ends_a_published_port_for_whoever_has_a_copy_of_it)
+{
+	struct sockaddr_in a = { .sin_family = AF_INET, .sin_addr = { htonl(INADDR_LOOPBACK) } };
+	uint16_t port = 0, other = 0;
+	int fd, caller;
+
+	keeper_open(true);
+	k.ports_allowed = PORTS_FREE;
+	(void)add_box(7);
+	fd = ask_port(7, PORT_PUBLISHED, 0, &port);
+	CHECK(fd >= 0);
+	a.sin_port = htons(port);
+	CHECK_EQ_INT(end_port(7, PORT_PUBLISHED), 0);
+	(void)check_answer(REPLY_OK, 3);
+	CHECK_EQ_INT(k.nports, 0);
+	CHECK_EQ_INT(k.boxes[0].port_fd[PORT_PUBLISHED], -1);
+	caller = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+	CHECK_EQ_INT(connect(caller, (struct sockaddr *)&a, sizeof(a)), -1);
+	CHECK_EQ_INT(errno, ECONNREFUSED);
+	(void)close(caller);
+	(void)close(fd);
+	CHECK_EQ_INT(end_port(7, PORT_PUBLISHED), 0); /* nobody listens: well */
+	(void)check_answer(REPLY_OK, 3);
+	fd = ask_port(7, PORT_PUBLISHED, 0, &other);
+	CHECK(fd >= 0);
+	(void)close(fd);
+	for (unsigned int which = 0; which < 256; which++) {
+		if (which < PORT_PUBLISHED || which >= BOX_PORTS_MAX)
+			CHECK(end_port(7, (uint8_t)which) < 0);
+	}
+	CHECK_EQ_INT(k.nports, 1);
+	box_end(&k, &k.boxes[0]);
 	keeper_close();
 }
 
