@@ -189,7 +189,7 @@ static int refuse_route(struct req *r, const struct route *other)
 static int refuse_target(struct req *r, const struct http_refusal *why)
 {
 	for (unsigned int i = 0; i < nroutes && r->route == NULL; i++)
-		if (matches(r, routes[i].path))
+		if (is_here(r, &routes[i]) && matches(r, routes[i].path))
 			r->route = &routes[i];
 	r->close = true;
 	req_refuse(r, why->status, "malformed_request", NULL, "%s", why->why);
