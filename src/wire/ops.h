@@ -97,11 +97,11 @@ enum box_port {
 	PORT_INSIDE_RESOURCE,
 	PORT_TOOLS,
 	PORT_PUBLISHED, /* on this machine's loopback: the first of PUBLISHED_MAX, each for a port on which a program of the box listens */
-	BOX_PORTS_MAX = PORT_PUBLISHED + 8,
 };
 
 enum {
-	PUBLISHED_MAX = BOX_PORTS_MAX - PORT_PUBLISHED,
+	PUBLISHED_MAX = 8,
+	BOX_PORTS_MAX = PORT_PUBLISHED + PUBLISHED_MAX,
 	PORTS_OUTSIDE =
 		PORT_INSIDE_EXECUTOR, /* how many of them are this machine's, but for PORT_PUBLISHED */
 	PORTS_INSIDE = PORT_TOOLS - PORT_INSIDE_EXECUTOR,

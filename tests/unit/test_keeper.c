@@ -632,6 +632,7 @@ TEST(keeper_ends_a_published_port_for_whoever_has_a_copy_of_it)
 	CHECK_EQ_INT(k.nports, 0);
 	CHECK_EQ_INT(k.boxes[0].port_fd[PORT_PUBLISHED], -1);
 	caller = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+	CHECK(caller >= 0);
 	CHECK_EQ_INT(connect(caller, (struct sockaddr *)&a, sizeof(a)), -1);
 	CHECK_EQ_INT(errno, ECONNREFUSED);
 	(void)close(caller);
