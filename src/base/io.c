@@ -5,8 +5,11 @@
 #include "base/str.h"
 
 #include <fcntl.h>
+#include <linux/memfd.h>
 #include <string.h>
 #include <sys/resource.h>
+#include <sys/syscall.h>
+#include <unistd.h>
 
 int io_write_all(int fd, const void *p, size_t n)
 {
@@ -24,6 +27,17 @@ int io_write_all(int fd, const void *p, size_t n)
 		n -= (size_t)w;
 	}
 	return 0;
+}
+
+int io_sealed(const char *name, const void *p, size_t n)
+{
+	own_fd fd = (int)syscall(SYS_memfd_create, name, MFD_CLOEXEC | MFD_ALLOW_SEALING);
+	int r = fd < 0 ? -errno : io_write_all(fd, p, n);
+
+	if (r == 0 &&
+	    fcntl(fd, F_ADD_SEALS, F_SEAL_WRITE | F_SEAL_GROW | F_SEAL_SHRINK | F_SEAL_SEAL) < 0)
+		r = -errno;
+	return r < 0 ? r : fd_take(&fd);
 }
 
 ssize_t io_read_full(int fd, void *p, size_t n)

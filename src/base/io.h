@@ -9,6 +9,9 @@
 /* Write all n bytes to a blocking descriptor. */
 int io_write_all(int fd, const void *p, size_t n);
 
+/* The same in a new file in memory, close-on-exec, which nobody can change. Its descriptor. */
+int io_sealed(const char *name, const void *p, size_t n);
+
 /* Read until n bytes or end of file; the count read. */
 ssize_t io_read_full(int fd, void *p, size_t n);
 

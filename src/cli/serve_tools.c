@@ -13,11 +13,9 @@
 #include "wire/endpoint.h"
 
 #include <fcntl.h>
-#include <linux/memfd.h>
 #include <netdb.h>
 #include <stdio.h>
 #include <string.h>
-#include <sys/syscall.h>
 
 enum { FILE_MAX = 1 << 20, VARIABLES_MAX = 256 };
 
@@ -196,14 +194,11 @@ static void put_places(const struct telling *t, struct json *j)
 
 static int seal(const struct json *j, int *ret, struct err *e)
 {
-	own_fd fd = (int)syscall(SYS_memfd_create, "tools", MFD_CLOEXEC | MFD_ALLOW_SEALING);
+	int fd = j->failed ? -ENOMEM : io_sealed("tools", j->buf, j->len);
 
-	if (j->failed)
-		return err_set(e, ERR_SYS, ENOMEM, "put the MCP servers together");
-	if (fd < 0 || io_write_all(fd, j->buf, j->len) < 0 ||
-	    fcntl(fd, F_ADD_SEALS, F_SEAL_WRITE | F_SEAL_GROW | F_SEAL_SHRINK | F_SEAL_SEAL) < 0)
-		return err_set(e, ERR_SYS, errno, "make a memory file");
-	*ret = fd_take(&fd);
+	if (fd < 0)
+		return err_set(e, ERR_SYS, -fd, "put the MCP servers into a memory file");
+	*ret = fd;
 	return 0;
 }
 
