@@ -34,8 +34,9 @@ enum {
 	BOX_TEXTS_MAX =
 		1536, /* bytes of env and metadata together: they must fit into the record */
 	BOX_COMMANDS_MAX = 32, /* that run at once */
-	BOX_ENDED_MAX = 64,    /* that have ended and are held */
-	BOX_UNHEARD_MAX = 8,   /* of those, that init still holds because nobody asked for them */
+	BOX_ENDED_MAX =
+		168, /* commands and cells that have ended and are held: more than can be begun at once, so that each can be asked for */
+	BOX_UNHEARD_MAX = 8, /* of those, that init still holds because nobody asked for them */
 	BOX_TTYS_MAX = 8,
 	BOX_QUEUED_BYTES = 64 * 1024 * 1024,
 	BOX_PARTS_BYTES = 32 * 1024 * 1024,

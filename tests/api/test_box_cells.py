@@ -859,7 +859,9 @@ def test_a_full_queue(box):
     assert int(headers["Retry-After"]) > 0
     assert box.value("6 * 7", kernel="other") == "42", "the queue is a kernel's own"
     box.out("touch go")
-    assert box.done(first)["status"] == "ok"
+    # Whoever asks late, when the last of them has ended, still hears of the first.
+    for cell in (cells[-1], first):
+        assert box.done(cell)["status"] == "ok"
     assert {box.done(c)["status"] for c in cells} == {"ok"}
     assert box.value("seen == list(range(64))") == "True"
 

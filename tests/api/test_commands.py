@@ -18,6 +18,7 @@ from test_ci_tty import BINARY, TEXT, WebSocket
 pytestmark = needs_root
 
 KEYS = {"id", "status", "exit_code", "signal", "error", "stdout", "stderr", "truncated", "figures", "summary", "started_at", "ended_at"}
+HELD = 168  # that have ended, of a box
 NOTHING_CUT = {"stdout": False, "stderr": False}
 
 server = shared(box_max_timeout_ms=100000)
@@ -223,11 +224,11 @@ def test_the_list_of_commands(box):
 
 def test_so_many_are_held(box):
     first = box.run("echo first")["id"]
-    for n in range(64):
+    for n in range(HELD):
         last = box.run(f"echo {n}")["id"]
-    assert len(box.server.call("GET", f"{box.path}/commands")[1]["commands"]) == 64
+    assert len(box.server.call("GET", f"{box.path}/commands")[1]["commands"]) == HELD
     refused(box.server.call("GET", f"{box.path}/commands/{first}"), 404, "not_found")
-    assert look(box, last)["stdout"] == "63\n"
+    assert look(box, last)["stdout"] == f"{HELD - 1}\n"
 
 
 @pytest.mark.parametrize("query", ["wait_ms=60001", "wait_ms=x", "wait_ms=-1", "wait_ms="])
@@ -504,7 +505,7 @@ def test_an_answer_that_is_not_held_any_more(box):
     key = mark()
     status, first = keyed(box, key, shell="echo once")
     assert status == 200
-    for _ in range(64):
+    for _ in range(HELD):
         box.run("true")
     error = refused(keyed(box, key, shell="echo once"), 410, "answer_gone", "Idempotency-Key")
     assert (error["id"], error["status"]) == (first["id"], "ok")
