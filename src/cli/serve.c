@@ -33,6 +33,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/random.h>
 #include <sys/resource.h>
 #include <sys/signalfd.h>
 #include <sys/socket.h>
@@ -59,8 +60,9 @@ struct supervisor {
 	char ways[ENDPOINTS_MAX][SERVE_WAY];
 	int nways;
 	struct tool_settings tools;
-	int config_fd, public_fd /* without secrets */, cert_fd, key_fd, files_fd, audit_fd,
-		exec_fd, log_fd, log_write_fd;
+	uint8_t seed[SERVE_SEED];
+	int secrets_fd, config_fd, public_fd /* without secrets */, cert_fd, key_fd, files_fd,
+		audit_fd, exec_fd, log_fd, log_write_fd;
 	int channel, signals;
 	pid_t keeper;
 	bool served, tried, stopping, failed;
@@ -198,6 +200,7 @@ static void keeper_args(const struct supervisor *s, struct args *a)
 	add(a, "keeper");
 	add(a, "exec=%d", s->exec_fd);
 	add(a, "egress-exec=%d", s->exec_fd);
+	add(a, "egress-secrets=%d", s->secrets_fd);
 	if (config_str(c, CONF_RESOLVER)[0] != '\0')
 		add(a, "egress:servers=%s", config_str(c, CONF_RESOLVER));
 	len = snprintf(fds, sizeof(fds), "%d,%d,%d,%d", s->config_fd, s->log_write_fd, s->cert_fd,
@@ -233,8 +236,10 @@ static void keeper_args(const struct supervisor *s, struct args *a)
 
 static _Noreturn void exec_keeper(const struct supervisor *s, int channel, char *const *argv)
 {
-	const int fds[] = { s->exec_fd, s->config_fd, s->public_fd, s->log_write_fd, s->cert_fd,
-			    s->key_fd,  s->files_fd,  s->audit_fd,  s->tools.fd };
+	const int fds[] = {
+		s->exec_fd, s->config_fd, s->public_fd, s->log_write_fd, s->cert_fd,
+		s->key_fd,  s->files_fd,  s->audit_fd,  s->tools.fd,     s->secrets_fd
+	};
 	sigset_t none;
 
 	(void)sigemptyset(&none);
@@ -402,11 +407,12 @@ static void reload(struct supervisor *s)
 {
 	struct config fresh = { 0 };
 	struct config_changes changes;
-	own_fd config_fd = -1, cert_fd = -1, key_fd = -1;
+	own_fd config_fd = -1, cert_fd = -1, key_fd = -1, secrets_fd = -1;
 	struct err e;
 
 	notify("RELOADING=1");
-	if (config_load(&fresh, s->argc, s->argv, environ, &e) < 0 || serve_rules(&fresh, &e) < 0) {
+	if (config_load(&fresh, s->argc, s->argv, environ, &e) < 0 || serve_rules(&fresh, &e) < 0 ||
+	    serve_secrets(&fresh, s->seed, &secrets_fd, &e) < 0) {
 		(void)say_err(&e);
 		say("the configuration stays as it was");
 		config_done(&fresh);
@@ -423,9 +429,9 @@ static void reload(struct supervisor *s)
 		(void)say_err(&e);
 		say("the configuration stays as it was");
 	} else {
-		const int fds[] = { config_fd, cert_fd, key_fd };
+		const int fds[] = { config_fd, cert_fd, key_fd, secrets_fd };
 
-		(void)chan_send(s->channel, SUPERVISE_CONFIG, 0, NULL, 0, fds, 3);
+		(void)chan_send(s->channel, SUPERVISE_CONFIG, 0, NULL, 0, fds, 4);
 	}
 	config_done(&fresh);
 	notify("READY=1");
@@ -593,6 +599,11 @@ static int start(struct supervisor *s, struct err *e)
 	if (s->nways < 0 || serve_tools(&s->config, &s->tools, e) < 0)
 		return -1;
 	s->tools.fd = high(s->tools.fd);
+	if (getrandom(s->seed, sizeof(s->seed), 0) != (ssize_t)sizeof(s->seed))
+		return err_set(e, ERR_SYS, errno, "draw a random number");
+	if (serve_secrets(&s->config, s->seed, &s->secrets_fd, e) < 0)
+		return -1;
+	s->secrets_fd = high(s->secrets_fd);
 	if (listeners_open(&s->listeners, &s->config, e) < 0)
 		return -1;
 	return start_keeper(s, e);
@@ -622,7 +633,8 @@ static int finish(struct supervisor *s)
 
 int verb_serve(int argc, char **argv)
 {
-	static struct supervisor s = { .config_fd = -1,
+	static struct supervisor s = { .secrets_fd = -1,
+				       .config_fd = -1,
 				       .public_fd = -1,
 				       .cert_fd = -1,
 				       .key_fd = -1,

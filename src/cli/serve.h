@@ -40,8 +40,13 @@ struct tool_settings {
 };
 int serve_tools(const struct config *c, struct tool_settings *ret, struct err *e);
 
-/* Whether the rules of ci_allow are rules, and box_net_rate a rate. */
+/* Whether the rules of ci_allow are rules, box_net_rate a rate, and secrets described as they should be. */
 int serve_rules(const struct config *c, struct err *e);
+
+/* What egress is to put into requests (src/egress/secrets.c), fetched anew each time, in a file that nobody can change. The same seed makes the same authorities of boxes. 0 or -1. */
+enum { SERVE_SEED = 32 };
+int serve_secrets(const struct config *c, const uint8_t seed[SERVE_SEED], int *ret_fd,
+		  struct err *e);
 
 /* A directory, made with what is missing above it, private where it is made. */
 int directory_open(const char *path, int *ret_fd, struct err *e);

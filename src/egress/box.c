@@ -4,7 +4,7 @@
  *
  * Until it has a policy nothing is accepted: what comes waits in the kernel.
  */
-#include "egress/egress.h"
+#include "egress/tunnel.h"
 
 #include "base/clock.h"
 #include "base/own.h"
@@ -34,7 +34,7 @@ static void on_resume(void *arg)
 /* No descriptor or memory is to be had: what waits goes on waiting, and is not asked for all the time. */
 static void pause_all(struct ebox *b)
 {
-	for (unsigned int i = 0; i < EGRESS_FDS; i++)
+	for (unsigned int i = 0; i < EGRESS_LISTENERS; i++)
 		loop_unwatch(&b->e->loop, &b->watch[i]);
 	(void)timer_set(&b->e->loop, &b->resume, b->e->loop.now_us + PAUSE_US, on_resume, b);
 }
@@ -81,12 +81,12 @@ static void on_dns_tcp(void *arg, uint32_t events)
 
 static void listen_all(struct ebox *b)
 {
-	static void (*const on[EGRESS_FDS])(void *arg, uint32_t events) = {
+	static void (*const on[EGRESS_LISTENERS])(void *arg, uint32_t events) = {
 		[EGRESS_TCP4] = on_tcp4, [EGRESS_TCP6] = on_tcp6,       [EGRESS_PROXY] = on_proxy,
 		[EGRESS_DNS] = on_dns,   [EGRESS_DNS_TCP] = on_dns_tcp,
 	};
 
-	for (unsigned int i = 0; i < EGRESS_FDS; i++)
+	for (unsigned int i = 0; i < EGRESS_LISTENERS; i++)
 		if (b->fd[i] >= 0 && b->watch[i].fn == NULL)
 			(void)loop_watch(&b->e->loop, &b->watch[i], b->fd[i], EPOLLIN, on[i], b);
 }
@@ -96,10 +96,10 @@ static void listen_all(struct ebox *b)
 static void close_listeners(struct ebox *b)
 {
 	timer_clear(&b->e->loop, &b->resume);
-	for (unsigned int i = 0; i < EGRESS_FDS; i++) {
+	for (unsigned int i = 0; i < EGRESS_LISTENERS; i++)
 		loop_unwatch(&b->e->loop, &b->watch[i]);
+	for (unsigned int i = 0; i < EGRESS_FDS; i++)
 		fd_close(&b->fd[i]);
-	}
 }
 
 static struct ebox *ebox_new(struct egress *e, const struct net_figures *f)
@@ -139,12 +139,27 @@ int ebox_set(struct egress *e, const struct net_figures *f, const int fds[EGRESS
 	return 0;
 }
 
+/* Where TLS is opened the box must trust whom it then speaks to. */
+static int prepare(struct ebox *b, const struct net_policy *p)
+{
+	if (!net_policy_opens(p))
+		return 0;
+	if (b->fd[EGRESS_TRUST] < 0)
+		return -ENOTSUP;
+	if (b->authority == NULL)
+		b->authority = secrets_authority(b->e, b->id);
+	return b->authority == NULL ? -ENOMEM
+				    : secrets_put_trust(b->e, b->authority, b->fd[EGRESS_TRUST]);
+}
+
 int ebox_policy(struct egress *e, uint64_t id, const void *bytes, size_t n)
 {
 	struct ebox *b = ebox_find(e, id);
 	struct net_policy p;
 	int r = b == NULL ? -ENOENT : net_policy_decode(bytes, n, &p);
 
+	if (r == 0)
+		r = prepare(b, &p);
 	if (r < 0) {
 		if (b != NULL)
 			net_policy_done(&p);
@@ -163,12 +178,23 @@ int ebox_policy(struct egress *e, uint64_t id, const void *bytes, size_t n)
 	return 0;
 }
 
+void eboxes_secrets(struct egress *e)
+{
+	for (struct ebox *b = e->boxes; b != NULL; b = b->next)
+		for (struct econn *c = b->conns, *next; c != NULL; c = next) {
+			next = c->next;
+			if (c->tunnel[0] != NULL || c->tunnel[1] != NULL)
+				conn_end(c, EGRESS_CUT);
+		}
+}
+
 static void free_box(void *arg)
 {
 	struct ebox *b = arg;
 
 	names_done(&b->names);
 	net_policy_done(&b->policy);
+	authority_free(b->authority);
 	free(b);
 }
 
@@ -185,6 +211,7 @@ void ebox_end(struct egress *e, uint64_t id)
 	*at = b->next;
 	while (b->conns != NULL)
 		conn_end(b->conns, EGRESS_BOX_GONE);
+	tunnels_end(b);
 	dns_conns_end(b);
 	close_listeners(b);
 	bounds_done(b);

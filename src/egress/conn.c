@@ -7,7 +7,7 @@
  *
  * Must not: connect before a verdict; pass on a byte that sniff_step() has not let go.
  */
-#include "egress/egress.h"
+#include "egress/tunnel.h"
 
 #include "base/clock.h"
 #include "base/own.h"
@@ -25,7 +25,7 @@ static bool is_refusal(enum egress_why why)
 {
 	return why == EGRESS_NOT_ALLOWED || why == EGRESS_NOT_PUBLIC || why == EGRESS_OTHER_NAME ||
 	       why == EGRESS_OTHER_PROTOCOL || why == EGRESS_REQUEST || why == EGRESS_TOO_MANY ||
-	       why == EGRESS_LIMIT;
+	       why == EGRESS_SERVER_TLS || why == EGRESS_ANSWER || why == EGRESS_LIMIT;
 }
 
 static struct egress_record record_of(const struct econn *c, enum egress_why why)
@@ -84,6 +84,7 @@ void conn_end(struct econn *c, enum egress_why why)
 		reset(c->client_fd);
 	if (why != EGRESS_CLOSED)
 		reset(c->server_fd);
+	tunnels_let_go(c, why != EGRESS_CLOSED);
 	lookup_drop(&c->lookup);
 	timer_clear(&e->loop, &c->timer);
 	loop_unwatch(&e->loop, &c->client);
@@ -128,14 +129,16 @@ static void set_timer(struct econn *c, uint64_t us)
 
 /* --- the client ---------------------------------------------------------------------------------- */
 
-static int make_room(struct econn *c)
+int conn_room(struct econn *c, size_t n)
 {
-	size_t cap = c->hold_cap == 0 ? HOLD_FIRST : c->hold_cap * 2;
+	size_t cap = c->hold_cap == 0 ? HOLD_FIRST : c->hold_cap;
 	char *p;
 
-	if (c->held < c->hold_cap)
+	if (n <= c->hold_cap)
 		return 0;
-	if (cap > HOLD_MAX)
+	while (cap < n)
+		cap *= 2;
+	if (cap > HOLD_MOST)
 		return -ENOBUFS;
 	p = realloc(c->hold, cap);
 	if (p == NULL)
@@ -148,8 +151,9 @@ static int make_room(struct econn *c)
 /* What has come, to what is held. 0, or -errno: it is gone. */
 static int read_client(struct econn *c)
 {
-	while (!c->client_ended && make_room(c) == 0) {
-		ssize_t n = recv(c->client_fd, c->hold + c->held, c->hold_cap - c->held, 0);
+	while (!c->client_ended && c->held < HOLD_MAX && conn_room(c, c->held + 1) == 0) {
+		size_t cap = c->hold_cap < HOLD_MAX ? c->hold_cap : HOLD_MAX;
+		ssize_t n = recv(c->client_fd, c->hold + c->held, cap - c->held, 0);
 
 		if (n < 0)
 			return errno == EAGAIN || errno == EINTR ? 0 : -errno;
@@ -187,27 +191,43 @@ static int write_held(struct econn *c)
 	return 0;
 }
 
+/* Whether what is held waits for something that the server is to say. */
+static bool waits_for_server(const struct econn *c)
+{
+	return http_flow_wants_answer(c) || tunnel_waits(c);
+}
+
 /* Look at it, and pass on what may go. */
 static void move_held(struct econn *c)
 {
-	int r = c->state == CONN_OPEN ? sniff_step(c) : 0;
+	size_t before;
+	int r;
 
-	if (r == 0 && write_held(c) < 0) {
-		conn_end(c, EGRESS_BROKEN);
-		return;
-	}
+	do {
+		before = c->held;
+		r = c->state == CONN_OPEN ? sniff_step(c) : 0;
+		if (c->ending)
+			return;
+		if (r == 0 && write_held(c) < 0) {
+			conn_end(c, EGRESS_BROKEN);
+			return;
+		}
+		/* There may be room now for what had none. */
+	} while (r == 0 && c->pass == 0 && c->held > 0 && c->held < before);
 	/* A hello that does not fit is none that a client sends. */
 	if (r == 0 && c->pass == 0 && c->held >= HOLD_MAX && !c->whole && c->state == CONN_OPEN &&
-	    !http_flow_wants_answer(c))
+	    !waits_for_server(c))
 		r = -EBADMSG;
 	if (r < 0) {
-		conn_end(c, r == -EACCES  ? EGRESS_OTHER_NAME
-			    : r == -EPERM ? EGRESS_REQUEST
-					  : EGRESS_OTHER_PROTOCOL);
+		conn_end(c, r == -EACCES         ? EGRESS_OTHER_NAME
+			    : r == -EPERM        ? EGRESS_REQUEST
+			    : r == -EKEYREJECTED ? EGRESS_SERVER_TLS
+			    : r == -EBUSY        ? EGRESS_TOO_MANY
+						 : EGRESS_OTHER_PROTOCOL);
 		return;
 	}
 	if (c->client_ended && c->held > 0 && c->pass == 0 && c->state == CONN_OPEN &&
-	    !http_flow_wants_answer(c)) { /* half of something that nobody could read */
+	    !waits_for_server(c)) { /* half of something that nobody could read */
 		conn_end(c, EGRESS_OTHER_PROTOCOL);
 		return;
 	}
@@ -354,6 +374,32 @@ void conn_resume(struct econn *c)
 		update(c);
 }
 
+void conn_again(struct econn *c)
+{
+	if (c->ending || c->state != CONN_OPEN)
+		return;
+	move_held(c);
+	if (!c->ending)
+		after(c, 0);
+}
+
+int conn_moved(struct econn *c)
+{
+	struct loop *l = &c->box->e->loop;
+
+	if (c->down.bytes > 0 || c->down.in_pipe > 0 || c->up.in_pipe > 0)
+		return -EBADMSG;
+	loop_unwatch(l, &c->client);
+	loop_unwatch(l, &c->server);
+	c->up.from = c->down.to = c->client_fd;
+	c->up.to = c->down.from = c->server_fd;
+	return loop_watch(l, &c->client, c->client_fd, EPOLLIN, on_client, c) < 0 ||
+			       loop_watch(l, &c->server, c->server_fd, EPOLLIN, conn_on_server, c) <
+				       0
+		       ? -ENOMEM
+		       : 0;
+}
+
 void conn_opened(struct econn *c)
 {
 	/* Rules may have changed while it was on its way. */
@@ -417,6 +463,16 @@ bool conn_is_narrow(const struct econn *c)
 	return c->verdict.narrow || c->place.narrow;
 }
 
+/* Whether it is to be opened, and what answers must not show, is decided when it begins. */
+static bool must_begin_anew(const struct econn *c)
+{
+	if (c->said == SAID_TLS)
+		return c->verdict.opens;
+	if (c->tls && !c->verdict.opens)
+		return true;
+	return (c->tls || c->said == SAID_HTTP) && inject_hides(c);
+}
+
 /* By what it has said so far. Who was let go for good cannot be asked about requests any more. */
 static bool may_speak_on(const struct econn *c)
 {
@@ -425,7 +481,9 @@ static bool may_speak_on(const struct econn *c)
 					     [SAID_HTTP] = NET_SPOKEN_HTTP,
 					     [SAID_OTHER] = NET_SPOKEN_OTHER };
 
-	if ((conn_spoken(c) & bits[c->said]) == 0)
+	if ((conn_spoken(c) & (c->tls ? NET_SPOKEN_TLS : bits[c->said])) == 0)
+		return false;
+	if (c->named && must_begin_anew(c))
 		return false;
 	return c->said != SAID_HTTP || !c->whole || !conn_is_narrow(c);
 }

@@ -5,7 +5,7 @@
  * main.c has the role, keeper.c what the keeper says, box.c a box from its policy to its end, names.c addresses that stand for names, dns.c answers
  * to questions, conn.c a connection from its arrival to its end, conn_dial.c the way to the other side, proxy.c who asks for a connection
  * in words, sniff.c what a client says first, http_flow.c requests one after the other, relay.c bytes, lookup.c names looked up, bounds.c how much of
- * it a box may have, figures.c how much it had.
+ * it a box may have, figures.c how much it had. What requests get on their way out is in tunnel.h.
  */
 #pragma once
 
@@ -20,11 +20,13 @@
 
 enum {
 	EGRESS_KEEPER_FD = 3,
+	EGRESS_SECRETS_FD = 4,
 
-	CONNS_MAX = 16384,    /* of all boxes */
-	BOX_NAMES_MAX = 4096, /* that have an address at a time */
-	ADDRESSES_MAX = 8,    /* of a name that are tried */
-	HOLD_MAX = 64 * 1024, /* of a client's bytes that are not passed on yet */
+	CONNS_MAX = 16384,        /* of all boxes */
+	BOX_NAMES_MAX = 4096,     /* that have an address at a time */
+	ADDRESSES_MAX = 8,        /* of a name that are tried */
+	HOLD_MAX = 64 * 1024,     /* of a client's bytes that are not passed on yet */
+	HOLD_MOST = 2 * HOLD_MAX, /* with what is put in */
 	HOLD_FIRST = 2048,
 	ACCEPTS_A_TURN = 16, /* of one listener, so that others have theirs */
 	QUESTIONS_A_TURN = 32,
@@ -53,6 +55,9 @@ enum {
 struct egress;
 struct ebox;
 struct econn;
+struct tunnel;
+struct authority;
+struct secrets;
 
 /* --- names.c: which address stands for which name, in one box --- */
 
@@ -119,6 +124,9 @@ struct ebox {
 	struct flow flow[WAYS];
 	struct timer earned;
 	bool waits; /* for that */
+	struct tunnel *tunnels;
+	unsigned int ntunnels;
+	struct authority *authority; /* NULL: nobody had a use for it */
 	struct deferred gone;
 };
 
@@ -137,6 +145,8 @@ struct egress {
 	unsigned int nconns;
 	struct lookups *lookups;
 	struct pipes *pipes;
+	struct secrets *secrets; /* NULL: there are none */
+	unsigned int ntunnels;
 };
 
 /* --- bucket.c --- */
@@ -168,6 +178,8 @@ int ebox_set(struct egress *e, const struct net_figures *f, const int fds[EGRESS
 /* What it may reach from now on; connections that it may not have any more end. 0 or -errno. */
 int ebox_policy(struct egress *e, uint64_t id, const void *bytes, size_t n);
 void ebox_end(struct egress *e, uint64_t id);
+/* There are other secrets: what was to hide the old ones, or trusts by them, begins anew. */
+void eboxes_secrets(struct egress *e);
 struct ebox *ebox_find(struct egress *e, uint64_t id);
 
 /* --- keeper.c --- */
@@ -264,7 +276,9 @@ struct econn {
 	enum said said;
 	bool whole; /* what is not held goes out as it is */
 	bool client_ended;
-	bool answered; /* it was told why not, and is to find that, not a reset */
+	bool tls;                 /* it was opened: both sides are tunnels */
+	struct tunnel *tunnel[2]; /* to the client, to the server; NULL: there is none */
+	bool answered;            /* it was told why not, and is to find that, not a reset */
 	struct http_flow *http;
 	enum {
 		TOLD_NOTHING,
@@ -287,6 +301,12 @@ void conn_end(struct econn *c, enum egress_why why);
 void conn_go(struct econn *c);
 /* More may go, or less: what it waits for. */
 void conn_resume(struct econn *c);
+/* Look again at what is held: its server can be spoken to now, or never. */
+void conn_again(struct econn *c);
+/* Its sockets are others now. 0, or -EBADMSG: the server has spoken. */
+int conn_moved(struct econn *c);
+/* Room for n bytes in what is held. 0, -ENOBUFS or -ENOMEM. */
+int conn_room(struct econn *c, size_t n);
 /* Again, because rules have changed: whether it may stay. */
 bool conn_may_stay(struct econn *c);
 /* What may be spoken on it, bits of NET_SPOKEN_…; known when it is open. */
@@ -316,7 +336,7 @@ int proxy_tell(struct econn *c, int error);
 /* --- sniff.c --- */
 
 /* Look at what is held: c->pass bytes of it may go out, c->whole when nothing more is to be looked at. 0, or -EACCES: it is for somebody else than it
- * may be, -EPERM: it asks for what it may not, and was told so, -EBADMSG: nobody can tell what it is. Only when it is open. */
+ * may be, -EPERM: it asks for what it may not, and was told so, -EKEYREJECTED: its server cannot be trusted, and it was told so, -EBADMSG: nobody can tell what it is. Only when it is open. */
 int sniff_step(struct econn *c);
 
 /* --- http_flow.c --- */
@@ -329,3 +349,5 @@ int http_flow_step(struct econn *c);
 bool http_flow_wants_answer(const struct econn *c);
 bool http_flow_answer(struct econn *c, const char *p, size_t n);
 void http_flow_done(struct econn *c);
+/* Headers by which some servers take a request for another one. */
+bool http_flow_means_another(const struct http_head *h);

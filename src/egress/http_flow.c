@@ -6,7 +6,7 @@
  * A request for a WebSocket may be the first one only. What follows it waits for the answer: behind 101 it is no HTTP any more, behind any other
  * answer it is the next request. Other protocols cannot be changed to: requests in them would name whom they like.
  */
-#include "egress/egress.h"
+#include "egress/tunnel.h"
 
 #include "base/own.h"
 #include "wire/dnsname.h"
@@ -53,29 +53,42 @@ static bool is_ours(const struct econn *c, struct http_slice host)
 }
 
 /* In words, where there is nobody else's answer that it could be taken for a part of. */
-static int refuse(struct econn *c, const struct http_flow *f)
+static void answer(struct econn *c, const struct http_flow *f, const char *status, const char *why)
 {
-	char body[512], text[768];
+	char body[NET_NAME + 512], text[NET_NAME + 768];
 	int n;
 
 	if (f->requests > 0 || c->down.bytes > 0)
-		return -EPERM;
-	(void)snprintf(
-		body, sizeof(body),
-		"glovebox: %.*s %.*s at %s:%u is not allowed by the network rules of this box\n",
-		(int)f->head.method.n, f->head.method.p,
-		f->head.target.n > 128 ? 128 : (int)f->head.target.n, f->head.target.p,
-		c->named ? c->name : "this address", c->port);
+		return;
+	(void)snprintf(body, sizeof(body), "glovebox: %.*s %.*s at %s:%u %s\n",
+		       (int)f->head.method.n, f->head.method.p,
+		       f->head.target.n > 128 ? 128 : (int)f->head.target.n, f->head.target.p,
+		       c->named ? c->name : "this address", c->port, why);
 	n = snprintf(text, sizeof(text),
-		     "HTTP/1.1 403 Forbidden\r\nContent-Type: text/plain\r\nContent-Length: %zu\r\n"
+		     "HTTP/1.1 %s\r\nContent-Type: text/plain\r\nContent-Length: %zu\r\n"
 		     "Connection: close\r\n\r\n%s",
-		     strlen(body), body);
+		     status, strlen(body), body);
 	c->answered = send(c->client_fd, text, (size_t)n, MSG_DONTWAIT | MSG_NOSIGNAL) == n;
+}
+
+static int refuse(struct econn *c, const struct http_flow *f)
+{
+	answer(c, f, "403 Forbidden", "is not allowed by the network rules of this box");
 	return -EPERM;
 }
 
-/* Headers by which some servers take a request for another one. */
-static bool means_another(const struct http_head *h)
+/* Nothing is said to a server that may be somebody else. */
+static int refuse_server(struct econn *c, const struct http_flow *f, const char *why)
+{
+	char text[TUNNEL_WHY + 64];
+
+	(void)snprintf(text, sizeof(text), "was not asked: its certificate is not trusted: %s",
+		       why);
+	answer(c, f, "502 Bad Gateway", text);
+	return -EKEYREJECTED;
+}
+
+bool http_flow_means_another(const struct http_head *h)
 {
 	static const char *const names[] = { "X-HTTP-Method-Override", "X-HTTP-Method",
 					     "X-Method-Override",      "X-Original-URL",
@@ -94,23 +107,45 @@ static int ask(struct econn *c, const struct http_flow *f)
 	struct net_request q = { .name = c->named ? c->name : NULL,
 				 .address = &c->address,
 				 .port = c->port,
+				 .tls = c->tls,
 				 .method = method,
 				 .path = path };
 
 	if (!conn_is_narrow(c))
 		return 0;
 	(void)snprintf(method, sizeof(method), "%.*s", (int)f->head.method.n, f->head.method.p);
-	if (means_another(&f->head) ||
+	if (http_flow_means_another(&f->head) ||
 	    net_path_plain(f->head.target.p, f->head.target.n, path) < 0 ||
 	    !net_decide_request(&c->box->policy, &q).allowed)
 		return refuse(c, f);
 	return 0;
 }
 
+/* What it gets on its way. *n: how long the head is then. */
+static int give(struct econn *c, const struct http_flow *f, size_t *n)
+{
+	bool head = http_slice_is(f->head.method, "HEAD"); /* what is held may move */
+	int r;
+
+	if (c->named && c->tunnel[1] == NULL && inject_hides(c)) {
+		r = tunnel_hide(c);
+		if (r < 0)
+			return r;
+	}
+	r = inject_head(c, &f->head, c->pass, n);
+	if (r == -EPERM)
+		answer(c, f, "403 Forbidden",
+		       f->head.upgrade_websocket ? "is no WebSocket for this box: its answers are "
+						   "to be looked through"
+						 : "needs a secret that is not there");
+	return r < 0 ? r : tunnel_asks(c, head);
+}
+
 static int take_head(struct econn *c, struct http_flow *f)
 {
 	struct http_refusal why;
 	ptrdiff_t n;
+	size_t len;
 	int r = proxy_origin_form(c, c->pass);
 
 	if (r <= 0)
@@ -126,9 +161,19 @@ static int take_head(struct econn *c, struct http_flow *f)
 	r = ask(c, f);
 	if (r < 0)
 		return r;
+	if (tunnel_refused(c) != NULL)
+		return refuse_server(c, f, tunnel_refused(c));
+	if (tunnel_waits(c))
+		return 0;
+	len = (size_t)n;
+	r = give(c, f, &len);
+	if (r == -ENOBUFS && c->pass > 0) /* there will be room when that is out */
+		return 0;
+	if (r < 0)
+		return r;
 	f->requests++;
 	f->scanned = 0;
-	c->pass += (size_t)n;
+	c->pass += len;
 	if (f->head.upgrade_websocket) {
 		f->state = FLOW_ANSWER;
 	} else if (f->head.framing == HTTP_CHUNKED) {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 /* What the keeper says, and is told. It is trusted with where listeners come from; policies have come from a gate, and are read as such. */
-#include "egress/egress.h"
+#include "egress/tunnel.h"
 
 #include "base/own.h"
 #include "wire/msg.h"
@@ -63,6 +63,7 @@ static void answer(struct egress *e, uint64_t request, int r)
 static void take(struct egress *e, struct chan_msg *m)
 {
 	struct msg_in in;
+	struct err err;
 	uint64_t id;
 
 	msg_in_init(&in, m->body, m->len);
@@ -80,6 +81,10 @@ static void take(struct egress *e, struct chan_msg *m)
 		break;
 	case EGRESS_END:
 		ebox_end(e, msg_get_u64(&in));
+		break;
+	case EGRESS_SECRETS: /* those that cannot be read leave what was there */
+		if (m->nfds == 1 && secrets_read(e, m->fds[0], &err) == 0)
+			eboxes_secrets(e);
 		break;
 	default:
 		break;

@@ -2,11 +2,11 @@
 /*
  * The egress role: `glovebox-gate egress`, started by the keeper when the first box is to have a network, with its channel on descriptor 3.
  *
- * Start: find out which servers this machine looks names up at, give up everything, then one loop over the keeper's channel, the listeners of boxes and
+ * Start: find out which servers this machine looks names up at, take the secrets (descriptor 4, if there are any), give up everything, then one loop over the keeper's channel, the listeners of boxes and
  * their connections. The keeper gone: exit.
  */
-#include "egress/egress.h"
 #include "egress/role.h"
+#include "egress/tunnel.h"
 
 #include "base/io.h"
 #include "base/own.h"
@@ -16,16 +16,22 @@
 #include <stdio.h>
 #include <string.h>
 #include <sys/resource.h>
+#include <unistd.h>
 
 struct arguments {
 	uint32_t uid, gid;
 	const char *servers; /* "": those of the machine */
+	bool secrets;
 };
 
 static int take_argument(struct arguments *a, const char *arg)
 {
 	uint64_t v;
 
+	if (strcmp(arg, "secrets") == 0) {
+		a->secrets = true;
+		return 0;
+	}
 	if (strncmp(arg, "servers=", 8) == 0) {
 		a->servers = arg + 8;
 		return 0;
@@ -50,6 +56,10 @@ static int start(struct egress *e, const struct arguments *a,
 	if (r < 0)
 		return err_set(err, ERR_SYS, -r, "make the event loop");
 	(void)io_set_nonblock(EGRESS_KEEPER_FD, 1);
+	if (a->secrets && secrets_read(e, EGRESS_SECRETS_FD, err) < 0)
+		return -1;
+	if (a->secrets)
+		(void)close(EGRESS_SECRETS_FD);
 	if (lookups_start(e, a->servers, err) < 0 || confine(a->uid, a->gid, err) < 0)
 		return -1;
 	r = keeper_start(e, EGRESS_KEEPER_FD);

@@ -6,7 +6,7 @@
  * allowed. Whatever looks like one of the two is read strictly or refused; what looks like neither goes out as it is. Whose client waits for the server to
  * speak first is not held up: only its own bytes wait here.
  */
-#include "egress/egress.h"
+#include "egress/tunnel.h"
 
 #include "base/own.h"
 #include "wire/tls_hello.h"
@@ -23,6 +23,16 @@ static int let_go(struct econn *c, enum said said)
 	c->pass = c->held;
 	c->whole = true;
 	return 0;
+}
+
+/* Requests in it get something: from here on what the client says is what it says in there. */
+static int open_up(struct econn *c)
+{
+	if (!secrets_there(c->box->e))
+		return -EPERM;
+	c->tls = true;
+	c->said = SAID_NOTHING;
+	return tunnel_open(c);
 }
 
 static int look_at_tls(struct econn *c)
@@ -44,7 +54,7 @@ static int look_at_tls(struct econn *c)
 		return -EACCES;
 	if ((conn_spoken(c) & NET_SPOKEN_TLS) == 0)
 		return -EBADMSG;
-	return let_go(c, SAID_TLS);
+	return c->named && c->verdict.opens ? open_up(c) : let_go(c, SAID_TLS);
 }
 
 /* The first line, behind empty ones. 1: it has HTTP in it. 0: it has not, and is whole, or is no text at all. -1: more is wanted. */
@@ -68,7 +78,7 @@ static int find_out(struct econn *c)
 	int r;
 
 	/* Whatever begins as TLS does must be it: others are not as strict as we are. */
-	if ((uint8_t)c->hold[0] == TLS_HANDSHAKE) {
+	if ((uint8_t)c->hold[0] == TLS_HANDSHAKE && !c->tls) {
 		c->said = SAID_TLS;
 		return look_at_tls(c);
 	}
@@ -77,8 +87,12 @@ static int find_out(struct econn *c)
 		return 0;
 	if (r > 0) {
 		c->said = SAID_HTTP;
-		return (conn_spoken(c) & NET_SPOKEN_HTTP) == 0 ? -EBADMSG : http_flow_step(c);
+		if (!c->tls && (conn_spoken(c) & NET_SPOKEN_HTTP) == 0)
+			return -EBADMSG;
+		return http_flow_step(c);
 	}
+	if (c->tls) /* nobody could tell what it asks for */
+		return -EBADMSG;
 	return (conn_spoken(c) & NET_SPOKEN_OTHER) == 0 ? -EBADMSG : let_go(c, SAID_OTHER);
 }
 

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/* The environment of what runs in a box: ours, then the box's, then its own; the last of a name counts. */
+/* The environment of what runs in a box: ours, then what its network needs, then the box's, then its own; the last of a name counts. */
+#include "gate/box_net.h"
 #include "gate/boxes.h"
 
 #include "base/own.h"
@@ -24,13 +25,18 @@ static int put(struct box_env *e, const char *text)
 	return 0;
 }
 
-void box_env_init(struct box_env *e, const char *const *ours)
+int box_env_begin(struct box_env *e, const struct abox *a, const char *const *ours)
 {
+	const char *const *trust = box_net_variables(a);
+
 	e->n = 0;
 	e->strings = NULL;
 	e->v[0] = NULL;
 	for (; *ours != NULL; ours++)
 		(void)put(e, *ours);
+	for (; *trust != NULL; trust++)
+		(void)put(e, *trust);
+	return box_env_add(e, &a->env);
 }
 
 int box_env_add(struct box_env *e, const struct texts *t)

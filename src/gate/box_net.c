@@ -11,6 +11,7 @@
 #include "gate/boxes.h"
 #include "gate/net_default.h"
 #include "gate/net_rules.h"
+#include "wire/control.h"
 #include "wire/egressmsg.h"
 #include "wire/msg.h"
 
@@ -109,6 +110,20 @@ static void put_wanted(struct json *j, const char *name, const struct abox *a)
 	while (texts_next(&a->wanted, &at, &text, &none))
 		json_str(j, NULL, text);
 	json_close(j, ']');
+}
+
+const char *const *box_net_variables(const struct abox *a)
+{
+	static const char *const none[] = { NULL };
+	static const char *const trust[] = { "SSL_CERT_FILE=" BOX_TRUST,
+					     "CURL_CA_BUNDLE=" BOX_TRUST,
+					     "REQUESTS_CA_BUNDLE=" BOX_TRUST,
+					     "PIP_CERT=" BOX_TRUST,
+					     "GIT_SSL_CAINFO=" BOX_TRUST,
+					     "NODE_EXTRA_CA_CERTS=" BOX_TRUST,
+					     NULL };
+
+	return net_policy_opens(&a->net) ? trust : none;
 }
 
 void box_net_put(const struct abox *a, struct json *j)

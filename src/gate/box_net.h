@@ -23,6 +23,8 @@ extern const struct fields box_network_fields;
 /* Check it. prefix: of the names of its fields. 0, or -1: answered. */
 int box_net_take(struct req *r, const char *prefix, const struct box_network *in,
 		 struct net_policy *ret);
+/* Variables of its programs by which they trust its own authority, where it has one; ends in NULL. */
+const char *const *box_net_variables(const struct abox *a);
 /* The members of an answer. */
 void box_net_put(const struct abox *a, struct json *j);
 /* The member "network" of figures. */

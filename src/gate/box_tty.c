@@ -319,8 +319,7 @@ static int tty_start(struct tty *t, uint64_t id)
 				 .envp = env.v };
 	int r;
 
-	box_env_init(&env, ci_tty_environment());
-	r = box_env_add(&env, &t->a->env);
+	r = box_env_begin(&env, t->a, ci_tty_environment());
 	if (r == 0)
 		r = gjob_start(t->a->box, &t->job, id, &spec, &job_ops, t);
 	t->job_id = t->job.id;

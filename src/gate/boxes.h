@@ -206,8 +206,9 @@ struct box_env {
 	struct ci_strings *strings;
 };
 
-void box_env_init(struct box_env *e, const char *const *ours);
-/* The texts may go then. 0 or -errno. */
+/* Of what runs in this box: ours, what its network needs, its own. box_env_done() follows in any case. 0; -ENOMEM, -E2BIG. */
+int box_env_begin(struct box_env *e, const struct abox *a, const char *const *ours);
+/* And these; the texts may go then. 0 or -errno. */
 int box_env_add(struct box_env *e, const struct texts *t);
 void box_env_done(struct box_env *e);
 

@@ -83,7 +83,7 @@ static int take_env(struct req *r, struct start *s, const struct abox *a, const 
 
 	if (box_take_texts(r, "env", &in->env, true, &own) < 0)
 		return -1;
-	if (box_env_add(&s->env, &a->env) < 0 || box_env_add(&s->env, &own) < 0) {
+	if (box_env_begin(&s->env, a, ci_environment()) < 0 || box_env_add(&s->env, &own) < 0) {
 		own_refuse(r, OWN_NO_MEMORY, NULL, "out of memory");
 		rc = -1;
 	}
@@ -149,7 +149,7 @@ static void start(struct req *r, struct abox *a, const struct create *in,
 	struct task *t = NULL;
 	int error = 0;
 
-	box_env_init(&s.env, ci_environment());
+	s.env = (struct box_env){ .strings = NULL };
 	take_argv(&s, in);
 	if (take_env(r, &s, a, in) == 0 && take_cwd(r, &s, a, in) == 0 &&
 	    task_take_timeout(r, in->timeout_set, in->timeout_ms, &spec.timeout_us) == 0 &&

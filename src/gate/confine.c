@@ -9,6 +9,7 @@
  */
 #include "base/own.h"
 #include "gate/gate.h"
+#include "wire/control.h"
 
 #include <fcntl.h>
 #include <grp.h>
@@ -153,12 +154,18 @@ static int filter(const struct confine_row *rows, size_t n, struct err *e)
 	return 0;
 }
 
-static int confine(uint32_t uid, uint32_t gid, int namespaces, const struct confine_row *rows,
-		   size_t n, struct err *e)
+struct confinement {
+	int namespaces;
+	rlim_t file_bytes; /* to which a file that it is given can be written; none can be opened */
+	const struct confine_row *rows;
+	size_t n;
+};
+
+static int confine(uint32_t uid, uint32_t gid, const struct confinement *c, struct err *e)
 {
 	const struct rlimit none = { 0 };
 
-	if (unshare(namespaces) < 0)
+	if (unshare(c->namespaces) < 0)
 		return fail(e, "make namespaces");
 	if (empty_root(e) < 0 || drop_bounding(e) < 0 || become(uid, gid, e) < 0 ||
 	    drop_capabilities(e) < 0)
@@ -168,12 +175,10 @@ static int confine(uint32_t uid, uint32_t gid, int namespaces, const struct conf
 		return fail(e, "close the process to others");
 #if defined(__SANITIZE_ADDRESS__)
 	(void)filter; /* the sanitizer's own calls are not in the table */
-	(void)rows;
-	(void)n;
 	return 0;
 #else
-	(void)setrlimit(RLIMIT_FSIZE, &none);
-	return filter(rows, n, e);
+	(void)setrlimit(RLIMIT_FSIZE, &(struct rlimit){ c->file_bytes, c->file_bytes });
+	return filter(c->rows, c->n, e);
 #endif
 }
 
@@ -189,8 +194,14 @@ int confine_gate(uint32_t uid, uint32_t gid, struct err *e)
 	};
 	_Static_assert(ARRAY_LEN(rows) * CODE_PER_ROW + 8 <= CODE_MAX, "no room for the filter");
 
-	return confine(uid, gid, CLONE_NEWNS | CLONE_NEWNET | CLONE_NEWIPC | CLONE_NEWUTS, rows,
-		       ARRAY_LEN(rows), e);
+	return confine(
+		uid, gid,
+		&(struct confinement){
+			.namespaces = CLONE_NEWNS | CLONE_NEWNET | CLONE_NEWIPC | CLONE_NEWUTS,
+			.rows = rows,
+			.n = ARRAY_LEN(rows),
+		},
+		e);
 }
 
 int confine_egress(uint32_t uid, uint32_t gid, struct err *e)
@@ -201,6 +212,12 @@ int confine_egress(uint32_t uid, uint32_t gid, struct err *e)
 	};
 	_Static_assert(ARRAY_LEN(rows) * CODE_PER_ROW + 8 <= CODE_MAX, "no room for the filter");
 
-	return confine(uid, gid, CLONE_NEWNS | CLONE_NEWIPC | CLONE_NEWUTS, rows, ARRAY_LEN(rows),
+	return confine(uid, gid,
+		       &(struct confinement){
+			       .namespaces = CLONE_NEWNS | CLONE_NEWIPC | CLONE_NEWUTS,
+			       .file_bytes = BOX_TRUST_BYTES,
+			       .rows = rows,
+			       .n = ARRAY_LEN(rows),
+		       },
 		       e);
 }

@@ -126,8 +126,7 @@ int ipy_program_run(struct ipy_program *p, const char *source, const char *const
 		argv[4 + i] = words[i];
 	buf_take(&p->said, buf_len(&p->said));
 	buf_take(&p->complaint, buf_len(&p->complaint));
-	box_env_init(&env, ci_environment());
-	rc = box_env_add(&env, &p->a->env);
+	rc = box_env_begin(&env, p->a, ci_environment());
 	spec.envp = env.v;
 	if (rc == 0)
 		rc = gjob_start(p->a->box, &p->job, 0, &spec, &ops, p);

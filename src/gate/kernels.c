@@ -3,6 +3,7 @@
 
 #include "base/clock.h"
 #include "base/own.h"
+#include "gate/box_net.h"
 #include "gate/ci.h"
 #include "gate/jup.h"
 #include "gate/pool.h"
@@ -371,19 +372,25 @@ static const struct gjob_ops job_ops = {
 	.output = on_output, .message = on_message, .ended = on_ended, .failed = on_failed
 };
 
-static void put_env(struct json *j, const struct abox *a)
+static void put_variables(struct json *j, const char *const *e)
 {
-	const char *key, *value;
-	size_t at = 0;
-
-	json_open(j, "env", '{');
-	for (const char *const *e = ci_environment(); *e != NULL; e++) {
+	for (; *e != NULL; e++) {
 		const char *is = strchr(*e, '=');
 		char name[64];
 
 		(void)snprintf(name, sizeof(name), "%.*s", (int)(is - *e), *e);
 		json_str(j, name, is + 1);
 	}
+}
+
+static void put_env(struct json *j, const struct abox *a)
+{
+	const char *key, *value;
+	size_t at = 0;
+
+	json_open(j, "env", '{');
+	put_variables(j, ci_environment());
+	put_variables(j, box_net_variables(a));
 	while (texts_next(&a->env, &at, &key, &value))
 		json_str(j, key, value); /* a later one wins */
 	json_close(j, '}');

@@ -6,6 +6,7 @@
 
 #include "base/own.h"
 #include "gate/own.h"
+#include "wire/secretspec.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -17,11 +18,18 @@ struct port_in {
 	struct field_str ports;
 };
 
+struct inject_in {
+	struct field_str header, prefix, secret;
+	bool redact;
+};
+
 struct rule_in {
 	struct field_str rule, host, cidr;
 	struct field_list ports; /* of struct port_in */
 	struct field_str protocol;
 	struct field_list methods, paths;
+	struct inject_in inject;
+	bool inject_set;
 	bool deny;
 };
 
@@ -33,6 +41,15 @@ static const struct field port_rows[] = {
 
 static const struct fields port_fields = { "NetworkPorts", port_rows, ARRAY_LEN(port_rows), sizeof(struct port_in), FIELDS_CLOSED | FIELDS_OR_VALUE };
 
+static const struct field inject_rows[] = {
+	{ "header", FIELD_STRING, FIELD_REQUIRED, 1, NET_HEADER - 1, 0, offsetof(struct inject_in, header), .doc = "which one, Authorization for example; what a program says by it is replaced" },
+	{ "secret", FIELD_STRING, FIELD_REQUIRED, 1, NET_SECRET_NAME - 1, 0, offsetof(struct inject_in, secret), .doc = "the name of one that the operator has for that host" },
+	{ "prefix", FIELD_STRING, 0, 0, NET_PREFIX - 1, 0, offsetof(struct inject_in, prefix), .doc = "what stands in front of it, as in 'Bearer '", .text = "" },
+	{ "redact", FIELD_BOOL, 0, 0, 0, 1, offsetof(struct inject_in, redact), .doc = "whether answers that show it have asterisks in its place; they are not compressed then, and no WebSocket" },
+};
+
+static const struct fields inject_fields = { "NetworkInject", inject_rows, ARRAY_LEN(inject_rows), sizeof(struct inject_in), FIELDS_CLOSED };
+
 static const struct field rule_rows[] = {
 	{ "rule", FIELD_STRING, FIELD_ONE_OF, FIELD_NO_MIN, FIELD_NO_MAX, 0, offsetof(struct rule_in, rule), .doc = "pypi.org, *.pypi.org, 10.1.0.0/16, [2001:db8::]/32, each with :port or :first-last if it is to be some ports only; ! in front denies, and wins" },
 	{ "host", FIELD_STRING, FIELD_ONE_OF, FIELD_NO_MIN, FIELD_NO_MAX, 0, offsetof(struct rule_in, host), .doc = "a name, or *.name for all below it" },
@@ -41,6 +58,7 @@ static const struct field rule_rows[] = {
 	{ "protocol", FIELD_STRING, 0, FIELD_NO_MIN, FIELD_NO_MAX, 0, offsetof(struct rule_in, protocol), .doc = "what must be spoken", .text = "any", .words = "any tls http" },
 	{ "methods", FIELD_STRINGS, 0, 0, NET_METHOD_MAX, 0, offsetof(struct rule_in, methods), .doc = "requests of HTTP by these methods only: GET, HEAD, POST, PUT, PATCH, DELETE, OPTIONS" },
 	{ "paths", FIELD_STRINGS, 0, 0, NET_PATHS_MAX, 0, offsetof(struct rule_in, paths), .doc = "requests of HTTP for these paths, and what is below them, only" },
+	{ "inject", FIELD_OBJECT, FIELD_NULLABLE, 0, 0, 0, offsetof(struct rule_in, inject), .doc = "a header with a secret that requests get on their way out: those in TLS, which is opened for that, or with the protocol http those without", .sub = &inject_fields, .set_at = offsetof(struct rule_in, inject_set) },
 	{ "deny", FIELD_BOOL, 0, 0, 0, 0, offsetof(struct rule_in, deny), .doc = "it denies, and wins over what others allow" },
 };
 /* clang-format on */
@@ -132,8 +150,53 @@ static int take_texts(const struct field_list *list, const char *member,
 	return 0;
 }
 
-static int take_rule(const struct rule_in *in, struct net_rule *ret, struct place *at,
-		     struct err *e)
+/* The secret of that name that this tenant may use: its own before one that is everybody's. */
+static int find_secret(const struct req *r, const char *name, struct secret_spec *ret)
+{
+	unsigned int n;
+	char *const *v = config_list(&r->g->config, CONF_SECRET, &n);
+	static struct secret_spec one;
+	struct err e;
+	int failed = -ENOENT;
+
+	for (unsigned int i = 0; i < n; i++)
+		if (secret_spec_read(v[i], &one, &e) == 0 && strcmp(one.name, name) == 0 &&
+		    (one.tenant[0] == '\0' ? failed < 0
+					   : strcmp(one.tenant, r->tenant->name) == 0)) {
+			*ret = one;
+			failed = 0;
+		}
+	return failed;
+}
+
+static int take_inject(struct req *r, const struct rule_in *in, struct net_rule *ret,
+		       struct place *at, struct err *e)
+{
+	static struct secret_spec s;
+	struct net_inject i = { .redact = in->inject.redact };
+	char part[32];
+
+	if (!in->inject_set)
+		return 0;
+	at_member(at, "inject.secret", 0, false);
+	if (find_secret(r, in->inject.secret.p, &s) < 0)
+		return err_set(e, ERR_INPUT, 0, "there is no secret '%.64s'", in->inject.secret.p);
+	(void)snprintf(i.header, sizeof(i.header), "%s", in->inject.header.p);
+	(void)snprintf(i.prefix, sizeof(i.prefix), "%s", in->inject.prefix.p);
+	secret_spec_key(&s, i.secret);
+	if (net_rule_inject(ret, &i, e) < 0) {
+		(void)snprintf(part, sizeof(part), "inject%s%.16s", e->hint[0] != '\0' ? "." : "",
+			       e->hint);
+		at_member(at, part, 0, false);
+		return -1;
+	}
+	if (!secret_hosts_cover(s.hosts, s.nhosts, ret))
+		return err_set(e, ERR_INPUT, 0, "the secret '%s' is not for this host", s.name);
+	return 0;
+}
+
+static int take_rule(struct req *r, const struct rule_in *in, struct net_rule *ret,
+		     struct place *at, struct err *e)
 {
 	*ret = (struct net_rule){ 0 };
 	if (take_whom(in, ret, at, e) < 0 || take_ports(in, ret, at, e) < 0 ||
@@ -144,11 +207,13 @@ static int take_rule(const struct rule_in *in, struct net_rule *ret, struct plac
 		if (strcmp(net_protocol_str[i], in->protocol.p) == 0)
 			ret->protocol = (enum net_protocol)i;
 	ret->deny = ret->deny || in->deny;
+	if (take_inject(r, in, ret, at, e) < 0)
+		return -1;
 	at_member(at, "protocol", 0, false);
-	if (ret->protocol == NET_TLS && net_rule_is_narrow(ret))
+	if (ret->protocol == NET_TLS && net_rule_is_narrow(ret) && !in->inject_set)
 		return err_set(e, ERR_INPUT, 0,
 			       "methods and paths of requests inside of TLS cannot be seen: "
-			       "without them, or with the protocol 'http'");
+			       "without them, with the protocol 'http', or with 'inject'");
 	return 0;
 }
 
@@ -165,7 +230,7 @@ int net_rules_take(struct req *r, const char *field, const struct field_list *li
 
 		(void)snprintf(rule, sizeof(rule), "%.48s[%zu]", field, i);
 		(void)snprintf(at.text, sizeof(at.text), "%s", rule);
-		if (take_rule(&v[i], &one, &at, &e) < 0 || net_policy_add(p, &one, &e) < 0) {
+		if (take_rule(r, &v[i], &one, &at, &e) < 0 || net_policy_add(p, &one, &e) < 0) {
 			own_refuse(r, OWN_INVALID_FIELD, at.text, "'%s': %s", at.text, e.text);
 			return -1;
 		}
@@ -209,6 +274,20 @@ static void put_requests(const struct net_rule *r, struct json *j)
 	json_close(j, ']');
 }
 
+static void put_inject(const struct net_inject *i, struct json *j)
+{
+	if (i->secret[0] == '\0')
+		return;
+	json_open(j, "inject", '{');
+	json_str(j, "header", i->header);
+	json_str(j, "secret", net_secret_name(i->secret));
+	if (i->prefix[0] != '\0')
+		json_str(j, "prefix", i->prefix);
+	if (!i->redact)
+		json_bool(j, "redact", false);
+	json_close(j, '}');
+}
+
 /* Without its ports and its '!', which have members of their own. */
 static void put_whom(const struct net_rule *r, struct json *j)
 {
@@ -237,6 +316,7 @@ void net_rule_put(const struct net_rule *r, struct json *j)
 	if (r->protocol != NET_ANY)
 		json_str(j, "protocol", net_protocol_str[r->protocol]);
 	put_requests(r, j);
+	put_inject(&r->inject, j);
 	if (r->deny)
 		json_bool(j, "deny", true);
 	json_close(j, '}');

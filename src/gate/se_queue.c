@@ -270,8 +270,7 @@ static struct task *start(struct se_exec *x, int *ret_error)
 
 	spec.argv = x->steps->argv(x, &spec.summary);
 	(void)snprintf(x->program, sizeof(x->program), "%s", spec.argv[0]);
-	box_env_init(&env, ci_environment());
-	*ret_error = box_env_add(&env, &x->a->env);
+	*ret_error = box_env_begin(&env, x->a, ci_environment());
 	spec.envp = env.v;
 	if (*ret_error == 0)
 		t = command_start(x->a, &spec, &none, ret_error);

@@ -448,9 +448,9 @@ void box_control_event(struct keeper *k, struct box *b)
 		b->port_fd[PORT_TOOLS] = m.fds[0];
 		return;
 	}
-	if (r > 0 && m.type == CONTROL_NET && m.nfds == 1 && b->state == BOX_SETUP && b->network &&
+	if (r > 0 && m.type == CONTROL_NET && m.nfds == 2 && b->state == BOX_SETUP && b->network &&
 	    b->net == NULL) {
-		b->net = boxnet_new(m.fds[0]);
+		b->net = boxnet_new(m.fds[0], m.fds[1]);
 		return;
 	}
 	if (r > 0 && m.type == CONTROL_PORTS && m.nfds == PORTS_INSIDE && b->state == BOX_SETUP &&

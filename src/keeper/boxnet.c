@@ -45,21 +45,23 @@ enum { NET_ANSWER = 1 };
 
 _Static_assert((int)NET_FD_TCP4 == EGRESS_TCP4 && (int)NET_FD_TCP6 == EGRESS_TCP6 &&
 		       (int)NET_FD_PROXY == EGRESS_PROXY && (int)NET_FD_DNS == EGRESS_DNS &&
-		       (int)NET_FD_DNS_TCP == EGRESS_DNS_TCP && (int)NET_FD_MAX == EGRESS_FDS,
+		       (int)NET_FD_DNS_TCP == EGRESS_DNS_TCP && (int)NET_FD_MAX == EGRESS_LISTENERS,
 	       "egress has the listeners of a box in this order");
 
-struct boxnet *boxnet_new(int ns_fd)
+struct boxnet *boxnet_new(int ns_fd, int trust_fd)
 {
 	struct boxnet *n = calloc(1, sizeof(*n));
 
 	if (n == NULL) {
 		(void)close(ns_fd);
+		(void)close(trust_fd);
 		return NULL;
 	}
 	n->ns_fd = ns_fd;
 	n->helper_fd = -1;
 	for (unsigned int i = 0; i < EGRESS_FDS; i++)
 		n->fd[i] = -1;
+	n->fd[EGRESS_TRUST] = trust_fd;
 	return n;
 }
 
@@ -108,13 +110,13 @@ void boxnet_free(struct keeper *k, struct box *b)
 static _Noreturn void help(const struct boxnet *n, int channel)
 {
 	const char *what = "enter the network of a box";
-	int fds[EGRESS_FDS], there[EGRESS_FDS], r = 0;
+	int fds[EGRESS_LISTENERS], there[EGRESS_LISTENERS], r = 0;
 	unsigned int nfds = 0;
 	uint8_t body[128];
 	struct msg_out m;
 	uint8_t bits = 0;
 
-	for (unsigned int i = 0; i < EGRESS_FDS; i++)
+	for (unsigned int i = 0; i < EGRESS_LISTENERS; i++)
 		fds[i] = -1;
 	if (setns(n->ns_fd, CLONE_NEWNET) < 0)
 		r = -errno;
@@ -124,7 +126,7 @@ static _Noreturn void help(const struct boxnet *n, int channel)
 		what = "set routes";
 		r = net_routes(n->routes, n->nroutes, n->next, n->nnext);
 	}
-	for (unsigned int i = 0; i < EGRESS_FDS; i++)
+	for (unsigned int i = 0; i < EGRESS_LISTENERS; i++)
 		if (fds[i] >= 0) {
 			there[nfds++] = fds[i];
 			bits |= (uint8_t)(1u << i);
@@ -208,7 +210,7 @@ static int take_answer(struct boxnet *n, struct chan_msg *m, struct err *e)
 		return err_set(e, ERR_SYS, 0, "set up the network of a box");
 	if (error != 0)
 		return err_set(e, ERR_SYS, (int)error, "set up the network of a box: %s", what);
-	for (unsigned int i = 0; i < EGRESS_FDS && !n->prepared; i++)
+	for (unsigned int i = 0; i < EGRESS_LISTENERS && !n->prepared; i++)
 		if ((there & 1u << i) != 0 && at < m->nfds)
 			n->fd[i] = m->fds[at++];
 	if (at > 0)

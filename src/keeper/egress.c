@@ -9,10 +9,12 @@
 #include "base/clock.h"
 #include "base/io.h"
 #include "base/own.h"
+#include "base/str.h"
 #include "wire/egressmsg.h"
 #include "wire/msg.h"
 
 #include <fcntl.h>
+#include <limits.h>
 #include <string.h>
 #include <sys/epoll.h>
 
@@ -51,6 +53,34 @@ static int start(struct keeper *k, struct err *e)
 	keeper_watch(k, x->fd, WATCH_EGRESS);
 	return 0;
 }
+
+/* --- secrets ---------------------------------------------------------------------------------------- */
+
+int egress_secrets_argument(struct keeper *k, const char *text, struct err *e)
+{
+	struct servant *s = &k->egress.servant;
+	uint64_t fd;
+
+	if (str_to_u64(text, INT_MAX, &fd) < 0 || fcntl((int)fd, F_SETFD, FD_CLOEXEC) < 0)
+		return err_set(e, ERR_USAGE, 0, "descriptor '%s' of the network of boxes", text);
+	k->egress.secrets_fd = (int)fd;
+	s->pass[s->npass++] = (int)fd;
+	s->args[s->nargs++] = "secrets";
+	return 0;
+}
+
+/* One that cannot be told them has to be another one. */
+void egress_secrets(struct keeper *k, int fd)
+{
+	struct egress_child *x = &k->egress;
+
+	if (x->secrets_fd < 0 || dup3(fd, x->secrets_fd, O_CLOEXEC) < 0)
+		return;
+	if (x->fd >= 0 && chan_send(x->fd, EGRESS_SECRETS, 0, NULL, 0, &fd, 1) < 0)
+		servant_end(&x->servant);
+}
+
+/* --- boxes ------------------------------------------------------------------------------------------ */
 
 static int send_box(struct keeper *k, const struct net_figures *f, const int fds[EGRESS_FDS])
 {

@@ -304,8 +304,9 @@ struct server {
 
 struct egress_child {
 	struct servant servant;
-	int exec_fd; /* -1: there is no such program */
-	int fd;      /* -1: it does not run */
+	int exec_fd;    /* -1: there is no such program */
+	int secrets_fd; /* the supervisor's, in place of which others come; -1: it gets none */
+	int fd;         /* -1: it does not run */
 	uint64_t born_us, again_us;
 	unsigned int failures; /* in a row, soon after it began */
 };
@@ -413,8 +414,8 @@ int way_open(const struct ways *w, unsigned int which, struct err *e);
 
 /* --- boxnet.c --- */
 
-/* Its namespace is the descriptor, which is taken. NULL: no memory. */
-struct boxnet *boxnet_new(int ns_fd);
+/* Its namespace, and the file of what it trusts: both descriptors are taken. NULL: no memory. */
+struct boxnet *boxnet_new(int ns_fd, int trust_fd);
 void boxnet_free(struct keeper *k, struct box *b);
 /* What it may reach; the request is answered when that is in force. -1: it is answered by who asks. */
 int boxnet_set(struct keeper *k, struct box *b, const struct box_net *q, uint64_t request,
@@ -431,6 +432,9 @@ int egress_tell(struct keeper *k, const struct net_figures *f, const int fds[EGR
 		const uint8_t *policy, size_t n, struct err *e);
 /* All that boxes have. 0 or -1. */
 int egress_boxes(struct keeper *k);
+/* Secrets of its own, by the supervisor: when it starts, and others from now on. */
+int egress_secrets_argument(struct keeper *k, const char *text, struct err *e);
+void egress_secrets(struct keeper *k, int fd);
 void egress_forget(struct keeper *k, uint64_t box);
 void egress_event(struct keeper *k);
 /* Whether that was it. */

@@ -169,7 +169,7 @@ static void loop(struct keeper *k)
 	}
 }
 
-/* Arguments: root=DIR (repeated), cgroup=DIR, ports=NUMBER, egress-exec=FD and egress:WORD (repeated), way=ADDRESS:PORT and tool-way=ADDRESS:PORT (repeated), and those of servants.c. They come from whoever starts us, not from a gate. */
+/* Arguments: root=DIR (repeated), cgroup=DIR, ports=NUMBER, egress-exec=FD, egress-secrets=FD and egress:WORD (repeated), way=ADDRESS:PORT and tool-way=ADDRESS:PORT (repeated), and those of servants.c. They come from whoever starts us, not from a gate. */
 static int take_argument(struct keeper *k, char *arg, const char **ret_cgroup, struct err *e)
 {
 	int r = server_argument(&k->server, arg, e);
@@ -194,6 +194,8 @@ static int take_argument(struct keeper *k, char *arg, const char **ret_cgroup, s
 			       ? err_set(e, ERR_USAGE, errno, "descriptor %d", k->egress.exec_fd)
 			       : 0;
 	}
+	if (strncmp(arg, "egress-secrets=", 15) == 0)
+		return egress_secrets_argument(k, arg + 15, e);
 	if (strncmp(arg, "egress:", 7) == 0 && k->egress.servant.nargs < STORE_ARGS_MAX) {
 		k->egress.servant.args[k->egress.servant.nargs++] = arg + 7;
 		return 0;
@@ -247,7 +249,7 @@ int keeper_main(int argc, char **argv)
 	struct err e;
 
 	k.gate_fd = KEEPER_GATE_FD; /* or the supervisor */
-	k.egress.fd = k.egress.exec_fd = -1;
+	k.egress.fd = k.egress.exec_fd = k.egress.secrets_fd = -1;
 	(void)fcntl(k.gate_fd, F_SETFD, FD_CLOEXEC);
 	if (start(&k, argc, argv, &e) < 0) {
 		if (k.server.on)

@@ -107,9 +107,12 @@ _Noreturn void plan_run(struct setup *s)
 	uint64_t t = clock_us();
 
 	keep_only_ours(s);
-	w = (struct work){
-		.s = s, .root_fd = -1, .proc_fd = -1, .proc_sys_fd = -1, .mqueue_fd = -1
-	};
+	w = (struct work){ .s = s,
+			   .root_fd = -1,
+			   .proc_fd = -1,
+			   .proc_sys_fd = -1,
+			   .mqueue_fd = -1,
+			   .trust_fd = -1 };
 	for (int i = 0; i < STORE_MAX; i++)
 		w.store_fs[i] = -1;
 	for (unsigned int i = 0; i < ARRAY_LEN(steps); i++) {
@@ -206,8 +209,11 @@ int step_hostname(struct work *w)
 static int give_namespace(struct work *w, int socket)
 {
 	own_fd fd = ioctl(socket, SIOCGSKNS);
+	const int fds[2] = { fd, w->trust_fd };
+	int r = fd < 0 ? -errno : chan_send(w->s->control_fd, CONTROL_NET, 0, NULL, 0, fds, 2);
 
-	return fd < 0 ? -errno : chan_send(w->s->control_fd, CONTROL_NET, 0, NULL, 0, &fd, 1);
+	fd_close(&w->trust_fd);
+	return r;
 }
 
 int step_loopback(struct work *w)

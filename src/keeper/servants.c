@@ -525,12 +525,13 @@ bool server_is_over(const struct keeper *k)
 /* --- the supervisor --------------------------------------------------------------------------- */
 
 /* Configuration, certificate and key: the first, third and fourth descriptor of the gate. The next gate gets them, and
- * this one hears of it. */
-static void new_config(struct keeper *k, const int fds[3])
+ * this one hears of it; egress first has the secrets that rules may name from then on. */
+static void new_config(struct keeper *k, const int fds[4])
 {
 	struct server *s = &k->server;
 	static const unsigned int at[] = { 0, 2, 3 };
 
+	egress_secrets(k, fds[3]);
 	if (s->gate.npass < 4)
 		return;
 	for (unsigned int i = 0; i < 3; i++)
@@ -547,7 +548,7 @@ void server_sup_event(struct keeper *k)
 
 	if (r == -EAGAIN || r == -EINTR)
 		return;
-	if (r > 0 && m.type == SUPERVISE_CONFIG && m.nfds == 3) {
+	if (r > 0 && m.type == SUPERVISE_CONFIG && m.nfds == 4) {
 		new_config(k, m.fds);
 	} else if (r > 0 && m.type == SUPERVISE_RENEW) {
 		ops_tell(k, EVENT_RENEW, 0, NULL, 0, NULL);

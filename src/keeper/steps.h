@@ -16,6 +16,7 @@ struct work {
 	int store_fs[STORE_MAX];     /* what the writable stores can be resized by */
 	int proc_fd;
 	int mqueue_fd;    /* -1: this kernel has none */
+	int trust_fd;     /* the file of BOX_TRUST, to be written to; -1: there is none */
 	int proc_sys_fd;  /* /proc/sys as it was before it became read-only */
 	char detail[160]; /* what a failed step was at */
 };

@@ -540,6 +540,21 @@ int step_host_mounts(struct work *w)
 	return 0;
 }
 
+/* By a mount of its own, which is nowhere: the one that the box has will be read-only, and must not have a writer then. Behind `counters` there are no more such. */
+int step_trust(struct work *w)
+{
+	own_fd copy = -1;
+
+	if (!w->s->network)
+		return 0;
+	copy = mnt_clone(w->root_fd, "", AT_EMPTY_PATH);
+	if (copy < 0)
+		return fail_at(w, "/");
+	w->trust_fd = openat(copy, &BOX_TRUST[1],
+			     O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0444);
+	return w->trust_fd < 0 ? fail_at(w, BOX_TRUST) : 0;
+}
+
 int step_pivot(struct work *w)
 {
 	if (fchdir(w->root_fd) < 0)

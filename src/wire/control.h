@@ -10,6 +10,10 @@
 #define BOX_TOOLS_SOCKET BOX_TOOLS_DIR "/tools.sock"
 #define BOX_RAY_SOCKET   "/tmp/mcp.sock"
 
+/* In a box with BOX_NETWORK: certificates of who may vouch for servers. Empty unless something is put into requests of the box in TLS. */
+#define BOX_TRUST       "/etc/ssl/glovebox.pem"
+#define BOX_TRUST_BYTES (2u << 20)
+
 #include <stdint.h>
 
 /* Where init finds a /proc that it may write to, if this box has one: "proc" below it. */
@@ -30,6 +34,6 @@ enum control_type {
 	CONTROL_LISTENER,  /* plan -> keeper, one descriptor: who listens to refused system calls */
 	CONTROL_STORES, /* plan -> keeper, of a box made ahead: by these its file systems can be resized */
 	CONTROL_TOOLS, /* plan -> keeper, of a box with BOX_TOOLS, one descriptor: the socket for calls of tools */
-	CONTROL_NET, /* plan -> keeper, of a box with BOX_NETWORK, one descriptor: its network namespace */
+	CONTROL_NET, /* plan -> keeper, of a box with BOX_NETWORK, two descriptors: its network namespace, and BOX_TRUST to be written to */
 	CONTROL_PORTS, /* plan -> keeper, of a box with BOX_PORTS: the listeners in its own network */
 };

@@ -23,6 +23,9 @@ const char *const egress_why_str[] = {
 	[EGRESS_TOO_MANY] = "too_many",
 	[EGRESS_BOX_GONE] = "box_gone",
 	[EGRESS_LIMIT] = "limit",
+	[EGRESS_CLIENT_TLS] = "client_tls",
+	[EGRESS_SERVER_TLS] = "server_tls",
+	[EGRESS_ANSWER] = "answer",
 	[EGRESS_LEARNED] = "learned",
 };
 _Static_assert(ARRAY_LEN(egress_why_str) == EGRESS_WHY_MAX, "an end lacks its word");

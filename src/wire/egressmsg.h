@@ -10,15 +10,19 @@
 #include <stdint.h>
 
 /* Listeners of a box, in this order; a machine without IPv6 has no TCP6. */
-enum { EGRESS_TCP4, EGRESS_TCP6, EGRESS_PROXY, EGRESS_DNS, EGRESS_DNS_TCP, EGRESS_FDS };
+enum { EGRESS_TCP4, EGRESS_TCP6, EGRESS_PROXY, EGRESS_DNS, EGRESS_DNS_TCP, EGRESS_LISTENERS };
+
+/* And what else it has of a box: the file with certificates that the box trusts, which it writes. */
+enum { EGRESS_TRUST = EGRESS_LISTENERS, EGRESS_FDS };
 
 enum egress_type {
 	EGRESS_BOX =
-		224, /* to egress: u8 bit per listener that is there, net_figures so far; then descriptors. Answered by DONE */
-	EGRESS_POLICY, /* to egress: u64 box, policy. Answered by DONE when it is in force */
-	EGRESS_END,    /* to egress: u64 box, which is gone */
-	EGRESS_DONE,   /* from egress, with the request's number: u32 errno, 0 */
-	EGRESS_RECORD, /* from egress: an egress_record */
+		224, /* to egress: u8 bit per descriptor that is there, net_figures so far; then descriptors. Answered by DONE */
+	EGRESS_POLICY,  /* to egress: u64 box, policy. Answered by DONE when it is in force */
+	EGRESS_END,     /* to egress: u64 box, which is gone */
+	EGRESS_DONE,    /* from egress, with the request's number: u32 errno, 0 */
+	EGRESS_RECORD,  /* from egress: an egress_record */
+	EGRESS_SECRETS, /* to egress, one descriptor: other secrets, see src/egress/secrets.c */
 	EGRESS_FIGURES, /* from egress: a net_figures for each box that did something, NET_FIGURES_AT_ONCE at most */
 };
 
@@ -37,7 +41,10 @@ enum egress_why {
 	EGRESS_CUT,      /* the rules changed */
 	EGRESS_TOO_MANY, /* connections, or names */
 	EGRESS_BOX_GONE,
-	EGRESS_LIMIT,   /* the box has sent and received what it may */
+	EGRESS_LIMIT, /* the box has sent and received what it may */
+	EGRESS_CLIENT_TLS, /* the program does not trust the authority of its box, or does not speak TLS */
+	EGRESS_SERVER_TLS, /* the server cannot be trusted */
+	EGRESS_ANSWER,     /* an answer that could not be looked through for a secret */
 	EGRESS_LEARNED, /* it begins, and no rule allows it: NET_LEARN. Its end is told as well */
 	EGRESS_WHY_MAX,
 };

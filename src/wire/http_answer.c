@@ -16,6 +16,7 @@ void http_answer_init(struct http_answer *a)
 {
 	begin(a);
 	a->interim = 0;
+	a->interim_status = 0;
 	a->done = a->refused = false;
 }
 
@@ -165,6 +166,7 @@ static int read_head(struct http_answer *a, const char **why)
 			return refuse(a, why, r.why);
 	}
 	if (a->status < 200 && a->status != 101) { /* the answer itself is to come */
+		a->interim_status = a->status;
 		begin(a);
 		return a->interim++ < INTERIM_MAX
 			       ? 0

@@ -29,6 +29,7 @@ struct http_answer {
 	uint64_t left;
 	struct http_chunks chunks;
 	unsigned int interim; /* answers that came before it */
+	int interim_status;   /* of the last of them */
 	bool done, refused;
 };
 

@@ -93,6 +93,7 @@ static unsigned int spoken_of(const struct net_rule *r)
 }
 
 struct sum {
+	unsigned int readable;    /* its requests can be told apart */
 	unsigned int whole, some; /* allowed: all of it, and some requests of it */
 	unsigned int denied;
 	bool looked; /* some requests are denied */
@@ -102,7 +103,7 @@ struct sum {
 static void add_allow(struct sum *s, const struct net_rule *r, int number)
 {
 	if (net_rule_is_narrow(r))
-		s->some |= spoken_of(r) & NET_SPOKEN_HTTP;
+		s->some |= spoken_of(r) & s->readable;
 	else
 		s->whole |= spoken_of(r);
 	if (s->allows < 0)
@@ -112,8 +113,8 @@ static void add_allow(struct sum *s, const struct net_rule *r, int number)
 static void add_deny(struct sum *s, const struct net_rule *r, int number)
 {
 	if (net_rule_is_narrow(r)) {
-		/* What is inside of TLS nobody can tell apart here: so it is all denied, or the rule would be none. */
-		s->denied |= spoken_of(r) & NET_SPOKEN_TLS;
+		/* What is inside of TLS nobody can tell apart, unless it is opened: so it is all denied, or the rule would be none. */
+		s->denied |= spoken_of(r) & NET_SPOKEN_TLS & ~s->readable;
 		s->looked = true;
 	} else {
 		s->denied |= spoken_of(r);
@@ -122,10 +123,27 @@ static void add_deny(struct sum *s, const struct net_rule *r, int number)
 		s->denies = number;
 }
 
+/* In the clear only where the rule says that it is HTTP: who may choose could choose to have it sent so. */
+static bool injects(const struct net_rule *r, const struct asked *q, bool tls)
+{
+	return r->inject.secret[0] != '\0' && is_about(r, q) && (r->protocol != NET_HTTP) == tls;
+}
+
+/* Whether a rule puts a header into requests inside of TLS. */
+static bool has_to_open(const struct net_policy *p, const struct asked *q)
+{
+	for (unsigned int i = 0; i < p->nrules; i++)
+		if (injects(&p->rules[i], q, true))
+			return true;
+	return false;
+}
+
 static struct net_verdict decide(const struct net_policy *p, const struct asked *q)
 {
+	bool opens = has_to_open(p, q);
 	struct sum s = { .allows = q->otherwise ? q->by : NET_BY_NONE,
 			 .denies = NET_BY_NONE,
+			 .readable = NET_SPOKEN_HTTP | (opens ? NET_SPOKEN_TLS : 0),
 			 .whole = q->otherwise ? NET_SPOKEN_ALL : 0 };
 	unsigned int spoken;
 
@@ -144,7 +162,8 @@ static struct net_verdict decide(const struct net_policy *p, const struct asked 
 	spoken = (s.whole | s.some) & ~s.denied;
 	return (struct net_verdict){
 		.allowed = spoken != 0,
-		.narrow = s.looked || (s.whole & NET_SPOKEN_HTTP) == 0,
+		.narrow = (spoken & s.readable & (s.looked ? NET_SPOKEN_ALL : ~s.whole)) != 0,
+		.opens = opens,
 		.rule = spoken != 0 ? s.allows : s.denies,
 		.spoken = spoken,
 	};
@@ -200,19 +219,24 @@ static bool has_method(const struct net_rule *r, const char *method)
 	return r->methods == 0;
 }
 
+static unsigned int spoken_in(const struct net_request *what)
+{
+	return what->tls ? NET_SPOKEN_TLS : NET_SPOKEN_HTTP;
+}
+
 static struct net_verdict decide_request(const struct net_policy *p, const struct asked *q,
 					 const struct net_request *what)
 {
 	struct net_verdict v = { .allowed = q->otherwise,
 				 .rule = q->otherwise ? q->by : NET_BY_NONE,
-				 .spoken = NET_SPOKEN_HTTP };
+				 .spoken = spoken_in(what) };
 
 	if (p->mode == NET_NONE)
 		return (struct net_verdict){ .rule = NET_BY_NONE };
 	for (unsigned int i = 0; i < p->nrules; i++) {
 		const struct net_rule *r = &p->rules[i];
 
-		if (!is_about(r, q) || (spoken_of(r) & NET_SPOKEN_HTTP) == 0 ||
+		if (!is_about(r, q) || (spoken_of(r) & v.spoken) == 0 ||
 		    !has_method(r, what->method) || !has_path(r, what->path))
 			continue;
 		if (r->deny)
@@ -233,6 +257,41 @@ struct net_verdict net_decide_request(const struct net_policy *p, const struct n
 		return v;
 	q = about_name(p, what->name, what->port);
 	return decide_request(p, &q, what);
+}
+
+const struct net_rule *net_decide_inject(const struct net_policy *p, const struct net_request *what)
+{
+	struct asked q = about_name(p, what->name, what->port);
+
+	for (unsigned int i = 0; i < p->nrules; i++) {
+		const struct net_rule *r = &p->rules[i];
+
+		if (!injects(r, &q, what->tls))
+			continue;
+		if (!net_rule_is_narrow(r) ||
+		    (what->path != NULL && has_method(r, what->method) && has_path(r, what->path)))
+			return r;
+	}
+	return NULL;
+}
+
+bool net_policy_opens(const struct net_policy *p)
+{
+	for (unsigned int i = 0; p->mode != NET_NONE && i < p->nrules; i++)
+		if (p->rules[i].inject.secret[0] != '\0' && p->rules[i].protocol != NET_HTTP)
+			return true;
+	return false;
+}
+
+const struct net_rule *net_injects(const struct net_policy *p, const char *name, uint16_t port,
+				   bool tls, unsigned int nth)
+{
+	struct asked q = about_name(p, name, port);
+
+	for (unsigned int i = 0; i < p->nrules; i++)
+		if (injects(&p->rules[i], &q, tls) && nth-- == 0)
+			return &p->rules[i];
+	return NULL;
 }
 
 /* --- paths ------------------------------------------------------------------------------------ */

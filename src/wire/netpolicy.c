@@ -83,6 +83,16 @@ static void put_narrow(struct msg_out *m, const struct net_rule *r)
 		msg_put_str(m, path);
 }
 
+static void put_inject(struct msg_out *m, const struct net_inject *i)
+{
+	msg_put_str(m, i->secret);
+	if (i->secret[0] == '\0')
+		return;
+	msg_put_str(m, i->header);
+	msg_put_str(m, i->prefix);
+	msg_put_u8(m, i->redact);
+}
+
 ptrdiff_t net_policy_encode(const struct net_policy *p, void *buf, size_t cap)
 {
 	struct msg_out m;
@@ -112,6 +122,7 @@ ptrdiff_t net_policy_encode(const struct net_policy *p, void *buf, size_t cap)
 			msg_put_u16(&m, r->ports[k].last);
 		}
 		put_narrow(&m, r);
+		put_inject(&m, &r->inject);
 	}
 	return m.failed ? -ENOBUFS : (ptrdiff_t)m.len;
 }
@@ -158,6 +169,21 @@ static int get_narrow(struct msg_in *m, struct net_rule *r)
 	return 0;
 }
 
+static int get_inject(struct msg_in *m, struct net_rule *r)
+{
+	struct net_inject i = { 0 };
+	uint8_t redact;
+	struct err e;
+
+	if (msg_get_str(m, i.secret, sizeof(i.secret)) == 0)
+		return m->failed ? -EPROTO : 0;
+	(void)msg_get_str(m, i.header, sizeof(i.header));
+	(void)msg_get_str(m, i.prefix, sizeof(i.prefix));
+	redact = msg_get_u8(m);
+	i.redact = redact != 0;
+	return m->failed || redact > 1 || net_rule_inject(r, &i, &e) < 0 ? -EPROTO : 0;
+}
+
 static int get_rule(struct msg_in *m, struct net_rule *r)
 {
 	uint8_t kind = msg_get_u8(m), deny = msg_get_u8(m), protocol = msg_get_u8(m), nports;
@@ -177,7 +203,7 @@ static int get_rule(struct msg_in *m, struct net_rule *r)
 		if (net_rule_port(r, first, last, &e) < 0)
 			return -EPROTO;
 	}
-	return get_narrow(m, r) < 0 || m->failed ? -EPROTO : 0;
+	return get_narrow(m, r) < 0 || get_inject(m, r) < 0 || m->failed ? -EPROTO : 0;
 }
 
 static int get_bounds(struct msg_in *m, struct net_bounds *b)

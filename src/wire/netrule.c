@@ -5,10 +5,12 @@
 #include "base/own.h"
 #include "base/str.h"
 #include "wire/dnsname.h"
+#include "wire/http1.h"
 
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>
+#include <strings.h>
 
 const char *const net_mode_str[] = { "none", "allow", "open", "learn" };
 _Static_assert(ARRAY_LEN(net_mode_str) == NET_MODE_MAX, "a mode lacks its word");
@@ -203,6 +205,85 @@ int net_rule_path(struct net_rule *r, const char *path, struct err *e)
 	return 0;
 }
 
+/* --- headers that are put in ------------------------------------------------------------------ */
+
+static size_t word(const char *text)
+{
+	return strspn(text, "abcdefghijklmnopqrstuvwxyz0123456789_-.");
+}
+
+bool net_secret_is_name(const char *text)
+{
+	size_t n = word(text);
+
+	return n > 0 && n < NET_SECRET_NAME && text[n] == '\0';
+}
+
+const char *net_secret_name(const char *key)
+{
+	const char *slash = strchr(key, '/');
+
+	return slash != NULL ? slash + 1 : key;
+}
+
+bool net_secret_is_key(const char *text)
+{
+	size_t n = word(text);
+
+	return strlen(text) < NET_SECRET && net_secret_is_name(net_secret_name(text)) &&
+	       (text[n] == '\0' || (n > 0 && text[n] == '/'));
+}
+
+/* Those that say where a request ends, whom it is for and what becomes of its connection are not to be given twice, or by somebody else. */
+static bool is_ours(const char *header)
+{
+	static const char *const names[] = {
+		"Host",           "Connection",    "Content-Length",  "Transfer-Encoding", "TE",
+		"Trailer",        "Upgrade",       "Expect",          "Keep-Alive",        "Range",
+		"X-Original-URL", "X-Rewrite-URL", "Accept-Encoding",
+	};
+
+	for (unsigned int i = 0; i < ARRAY_LEN(names); i++)
+		if (strcasecmp(header, names[i]) == 0)
+			return true;
+	return strncasecmp(header, "Proxy-", 6) == 0 ||
+	       strncasecmp(header, "Sec-WebSocket-", 14) == 0;
+}
+
+static bool is_printable(const char *text)
+{
+	for (; *text != '\0'; text++)
+		if ((unsigned char)*text < ' ' || (unsigned char)*text > '~')
+			return false;
+	return true;
+}
+
+static int no_inject(struct err *e, const char *part, const char *why)
+{
+	(void)err_set(e, ERR_INPUT, 0, "%s", why);
+	return err_hint(e, "%s", part);
+}
+
+int net_rule_inject(struct net_rule *r, const struct net_inject *i, struct err *e)
+{
+	if (!http_is_token((struct http_slice){ i->header, strlen(i->header) }) ||
+	    is_ours(i->header))
+		return no_inject(e, "header", "it is no header that can be put into a request");
+	if (!is_printable(i->prefix) || i->prefix[0] == ' ')
+		return no_inject(e, "prefix",
+				 "it is of printable ASCII, and does not begin with a space");
+	if (!net_secret_is_key(i->secret))
+		return no_inject(e, "secret",
+				 "it is the name of a secret: a-z, 0-9, '_', '-', '.'");
+	if (r->deny)
+		return no_inject(e, "", "a rule that denies puts nothing into requests");
+	if (r->kind == NET_CIDR)
+		return no_inject(e, "",
+				 "a secret is for a name: an address does not say who is there");
+	r->inject = *i;
+	return 0;
+}
+
 bool net_rule_is_narrow(const struct net_rule *r)
 {
 	return r->methods != 0 || r->npaths > 0;
@@ -210,7 +291,8 @@ bool net_rule_is_narrow(const struct net_rule *r)
 
 bool net_rule_has_text(const struct net_rule *r)
 {
-	return r->protocol == NET_ANY && r->nports <= 1 && !net_rule_is_narrow(r);
+	return r->protocol == NET_ANY && r->nports <= 1 && !net_rule_is_narrow(r) &&
+	       r->inject.secret[0] == '\0';
 }
 
 /* --- text --------------------------------------------------------------------------------------- */

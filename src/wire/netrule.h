@@ -12,6 +12,9 @@
  *
  * A rule that is an object may also say what must be spoken, and of HTTP which requests: by method and by path. Such a rule is narrow. A connection for which only narrow
  * rules speak, or of which a narrow one denies something, must be one whose requests can be read; each of them is asked about.
+ *
+ * A rule for a name may also have a header with a secret put into requests (net_rule_inject()): into those in TLS, or, if its protocol is HTTP, into those in the
+ * clear. TLS to that name is opened then, on that rule's ports, and rules tell requests in it apart as they do those of plain HTTP.
  */
 #pragma once
 
@@ -36,6 +39,10 @@ enum {
 	NET_CONNS_MAX = 512,          /* of one box at once */
 	NET_RATE_MIN = 1024,          /* what is slower is none */
 	NET_ADDRESS_TEXT = 48,
+	NET_HEADER = 64,      /* of a header that is put in: its name, with its NUL */
+	NET_PREFIX = 32,      /* what stands in front of the secret there */
+	NET_SECRET_NAME = 64, /* of a secret: its name, with its NUL */
+	NET_SECRET = 130, /* "name", or "tenant/name": which one of those that have it is meant */
 };
 
 #define NET_RATE_MAX (1ull << 40) /* bytes a second: what is more is no bound */
@@ -74,6 +81,14 @@ enum net_method {
 	NET_METHOD_MAX,
 };
 
+/* A header that requests get on their way out. */
+struct net_inject {
+	char header[NET_HEADER];
+	char prefix[NET_PREFIX]; /* "Bearer " */
+	char secret[NET_SECRET]; /* its key; "": none */
+	bool redact;             /* what answers say of the secret is made unreadable */
+};
+
 struct net_rule {
 	enum net_kind kind;
 	enum net_protocol protocol;
@@ -87,6 +102,7 @@ struct net_rule {
 	uint8_t npaths;      /* 0: all */
 	char paths
 		[NET_PATHS_BYTES]; /* what the path of a request begins with, one text behind the other */
+	struct net_inject inject;
 };
 
 /* How much of the network a box may have; 0: as much as there is. */
@@ -120,6 +136,13 @@ int net_rule_port_text(struct net_rule *r, const char *text, struct err *e);
 /* One more method of HTTP, or path that requests must begin with: "/api" is "/api" and what is below it, "/api/" what is below it. */
 int net_rule_method(struct net_rule *r, const char *method, struct err *e);
 int net_rule_path(struct net_rule *r, const char *path, struct err *e);
+/* Requests that it is about get this header. e says what is wrong with it, e->hint which part: "header", "prefix" or "secret". */
+int net_rule_inject(struct net_rule *r, const struct net_inject *i, struct err *e);
+/* Whether a text can be the name of a secret, or its key. */
+bool net_secret_is_name(const char *text);
+bool net_secret_is_key(const char *text);
+/* The name in a key. */
+const char *net_secret_name(const char *key);
 /* Whether it speaks of some requests only. */
 bool net_rule_is_narrow(const struct net_rule *r);
 /* As net_rule_read() would take it again, as far as it can be a text. */
@@ -183,6 +206,7 @@ enum {
 struct net_verdict {
 	bool allowed;
 	bool narrow;         /* each request is to be asked about: net_decide_request() */
+	bool opens;          /* TLS is to be opened: requests in it get headers */
 	int rule;            /* its number, or NET_BY_… */
 	unsigned int spoken; /* where it is allowed: bits of NET_SPOKEN_… */
 };
@@ -200,6 +224,7 @@ struct net_request {
 	const char *name; /* NULL: it was connected to by its address */
 	const struct net_address *address;
 	uint16_t port;
+	bool tls;           /* it is in TLS that was opened */
 	const char *method; /* any, not only those that rules can name */
 	const char
 		*path; /* as net_path_plain() gives it; "" for OPTIONS *, which is nobody's path */
@@ -207,6 +232,13 @@ struct net_request {
 
 /* May this be asked for on a connection that was allowed? */
 struct net_verdict net_decide_request(const struct net_policy *p, const struct net_request *q);
+/* The first rule that puts a header into this request, or NULL. path NULL: servers could differ in what they take it for, and only rules for all requests count. */
+const struct net_rule *net_decide_inject(const struct net_policy *p, const struct net_request *q);
+/* Whether there is TLS that it wants opened: whoever speaks it must trust somebody else then. */
+bool net_policy_opens(const struct net_policy *p);
+/* The nth rule that has a header for a name, on this port, in TLS or without; NULL: there are no more. */
+const struct net_rule *net_injects(const struct net_policy *p, const char *name, uint16_t port,
+				   bool tls, unsigned int nth);
 
 /* The path of a target, decoded once, as every server reads it. -EINVAL: servers could differ in what they take it for (dots, slashes or backslashes that are encoded,
  * empty parts, what would be something else if it were decoded twice). */

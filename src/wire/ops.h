@@ -48,12 +48,12 @@ enum reply_type {
 enum supervise_type {
 	SUPERVISE_STOP = 192, /* to the keeper: let the gate finish, then end everything */
 	SUPERVISE_RENEW,      /* to the keeper: the environment has changed, images are old */
-	SUPERVISE_CONFIG,     /* to the keeper, the same three: for this gate and the next ones */
-	SUPERVISE_SERVING,    /* u64 how many gates there were before this one */
-	SUPERVISE_TRIED,      /* the body of OP_TRIED */
-	SUPERVISE_LOST,       /* a gate or store ended by itself: u32 wait status, string role */
-	SUPERVISE_HUNG,       /* one does not answer, and was killed: string role */
-	SUPERVISE_PING,       /* to the keeper, to be answered by the next */
+	SUPERVISE_CONFIG, /* to the keeper, the same three, and secrets for egress: for these and the next ones */
+	SUPERVISE_SERVING, /* u64 how many gates there were before this one */
+	SUPERVISE_TRIED,   /* the body of OP_TRIED */
+	SUPERVISE_LOST,    /* a gate or store ended by itself: u32 wait status, string role */
+	SUPERVISE_HUNG,    /* one does not answer, and was killed: string role */
+	SUPERVISE_PING,    /* to the keeper, to be answered by the next */
 	SUPERVISE_ALIVE,
 };
 

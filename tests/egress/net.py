@@ -102,8 +102,8 @@ def world(tmp_path_factory):
 class Net(Server):
     """A server in a world, reached by a Unix socket."""
 
-    def __init__(self, world, folder, **options):
-        super().__init__(folder, listen=f"unix:{folder}/socket", resolver=RESOLVER, prefix=world.inside(), **{"se_network": "true", **options})
+    def __init__(self, world, folder, listen=None, **options):
+        super().__init__(folder, listen=listen or f"unix:{folder}/socket", resolver=RESOLVER, prefix=world.inside(), **{"se_network": "true", **options})
 
     def box(self, **fields):
         status, box = self.call("POST", "/v1/boxes", fields)

@@ -4,8 +4,10 @@
     python3 net_world.py DIRECTORY      in a namespace of its own (unshare -n); says "ready", and ends with its standard input
 
 What was asked of the resolver is in DIRECTORY/questions, a name a line; DIRECTORY/ca.pem signs the certificates of all names. Servers, on every address:
-80 HTTP and 443 HTTPS answer with JSON of what they were asked (below /files/ with the file of that name in DIRECTORY/files), 7 sends a greeting and then what it gets, 9 takes all and says how many bytes that were.
+80 HTTP and 443 HTTPS answer with JSON of what they were asked (below /files/ with the file of that name in DIRECTORY/files; what /echo/… says beside that: `echo`), 8443 the same as 443
+with a certificate that nobody knows; 7 sends a greeting and then what it gets, 9 takes all and says how many bytes that were.
 """
+import gzip
 import http.server
 import json
 import os
@@ -90,10 +92,51 @@ class Web(http.server.BaseHTTPRequestHandler):
         self.end_headers()
         self.wfile.write(data or b"")
 
+    def chunk(self, data):
+        self.wfile.write(b"%x\r\n%s\r\n" % (len(data), data))
+
+    def echo(self, body):
+        """/echo/HOW: the headers of the request, told in one of many ways."""
+        how, seen = self.path.split("?")[0].removeprefix("/echo/"), json.dumps({"headers": self.headers.items(), "body": body.decode("latin-1")}).encode()
+        if how == "redirect":
+            self.send_response(302)
+            self.send_header("Location", self.path.partition("?")[2])
+            self.send_header("Content-Length", "0")
+            self.end_headers()
+            return
+        if how in ("gzip", "always-gzip") and (how == "always-gzip" or "gzip" in self.headers.get("Accept-Encoding", "")):
+            seen = gzip.compress(seen)
+            self.send_response(200)
+            self.send_header("Content-Encoding", "gzip")
+        else:
+            self.send_response(200)
+        for name, value in self.headers.items() if how == "heads" else []:
+            self.send_header("X-Seen-" + name, value)
+        if how in ("drip", "cut"):
+            self.send_header("Transfer-Encoding", "chunked")
+            self.end_headers()
+            for at in range(len(seen)):
+                self.chunk(seen[at:at + 1])
+            if how == "drip":
+                self.chunk(b"")
+            self.close_connection = how == "cut"
+        elif how == "end":
+            self.send_header("Connection", "close")
+            self.end_headers()
+            self.wfile.write(seen)
+            self.close_connection = True
+        else:
+            self.send_header("Content-Length", str(len(seen)))
+            self.end_headers()
+            self.wfile.write(seen if self.command != "HEAD" else b"")
+
     def do_GET(self):
         body = self.read_body()
         if self.path.startswith("/files/"):
             self.send_file()
+            return
+        if self.path.startswith("/echo/"):
+            self.echo(body)
             return
         said = json.dumps({"host": self.headers.get("Host"), "path": self.path, "method": self.command, "at": self.connection.getsockname()[0],
                            "name": getattr(self.connection, "asked_for", None), "bytes": len(body)}).encode()
@@ -102,7 +145,7 @@ class Web(http.server.BaseHTTPRequestHandler):
         self.end_headers()
         self.wfile.write(said)
 
-    do_POST = do_PUT = do_DELETE = do_OPTIONS = do_PROPFIND = do_GET
+    do_HEAD = do_POST = do_PUT = do_DELETE = do_OPTIONS = do_PROPFIND = do_GET
 
     def log_message(self, *_):
         pass
@@ -143,14 +186,16 @@ def make_certificates(folder):
     names = folder / "names.cnf"
     names.write_text("subjectAltName=" + ",".join("DNS:" + name for name in NAMES))
     run("openssl", "x509", "-req", "-in", want, "-CA", ca, "-CAkey", key, "-set_serial", "1", "-days", "2", "-extfile", str(names), "-out", cert)
-    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-    context.load_cert_chain(cert, key)
+    run("openssl", "req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1", "-nodes", "-days", "2", "-subj", "/CN=stranger",
+        "-addext", names.read_text(), "-keyout", folder / "other-key.pem", "-out", folder / "other.pem")
 
     def remember(connection, name, _):
         connection.asked_for = name
 
-    context.sni_callback = remember
-    return context
+    for server, files in ((SecureServer, (cert, key)), (StrangeServer, (folder / "other.pem", folder / "other-key.pem"))):
+        server.context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+        server.context.load_cert_chain(*files)
+        server.context.sni_callback = remember
 
 
 class SecureServer(Server):
@@ -163,13 +208,17 @@ class SecureServer(Server):
             pass
 
 
+class StrangeServer(SecureServer):
+    pass
+
+
 def main():
     folder = pathlib.Path(sys.argv[1])
     make_addresses()
-    SecureServer.context = make_certificates(folder)
+    make_certificates(folder)
     Web.files = folder / "files"
     threading.Thread(target=resolve, args=[open(folder / "questions", "w", encoding="latin-1")], daemon=True).start()
-    for port, handler, kind in ((80, Web, Server), (443, Web, SecureServer), (7, Greeting, Server), (9, Sink, Server), (7001, Greeting, Server)):
+    for port, handler, kind in ((80, Web, Server), (443, Web, SecureServer), (8443, Web, StrangeServer), (7, Greeting, Server), (9, Sink, Server), (7001, Greeting, Server)):
         for address in (PUBLIC, OTHER, PRIVATE, METADATA, "127.0.0.1"):
             threading.Thread(target=kind((address, port), handler).serve_forever, daemon=True).start()
     threading.Thread(target=Server6((PUBLIC6, 80), Web).serve_forever, daemon=True).start()

@@ -404,3 +404,138 @@ TEST(net_rule_parts_are_checked)
 	CHECK_EQ_INT(net_rule_port_text(&r, "80", &e), -1);
 	CHECK(!net_rule_has_text(&r));
 }
+
+static void add_injecting(struct net_policy *p, const char *rule, enum net_protocol protocol,
+			  const char *methods, const char *secret)
+{
+	struct net_inject i = { .header = "X-Key", .redact = true };
+	struct net_rule r;
+	struct err e;
+
+	CHECK_EQ_INT(net_rule_read(rule, &r, &e), 0);
+	r.protocol = protocol;
+	each_word(methods, &r, net_rule_method);
+	(void)snprintf(i.secret, sizeof(i.secret), "%s", secret);
+	CHECK_EQ_INT(net_rule_inject(&r, &i, &e), 0);
+	CHECK_EQ_INT(net_policy_add(p, &r, &e), 0);
+}
+
+static const char *injected(const struct net_policy *p, const char *name, uint16_t port, bool tls,
+			    const char *method, const char *path)
+{
+	struct net_request q = {
+		.name = name, .port = port, .tls = tls, .method = method, .path = path
+	};
+	const struct net_rule *r = net_decide_inject(p, &q);
+
+	return r != NULL ? r->inject.secret : NULL;
+}
+
+/* TLS is opened where a rule says so: for that name, on that port; requests in it are told apart then. */
+TEST(net_decide_injects)
+{
+	struct net_policy p;
+	struct net_verdict v;
+	struct net_request q = { .name = "a.org", .port = 443, .tls = true, .path = "/" };
+
+	net_policy_init(&p);
+	p.mode = NET_ALLOW;
+	add_injecting(&p, "a.org:443", NET_ANY, "GET", "get");
+	add_injecting(&p, "a.org:8443", NET_TLS, NULL, "all");
+	add_injecting(&p, "*.b.org", NET_HTTP, NULL, "clear");
+	send_it(&p);
+	CHECK(net_policy_opens(&p));
+	v = net_decide_name_port(&p, "a.org", 443);
+	CHECK(v.allowed && v.opens && v.narrow);
+	CHECK_EQ_INT(v.spoken, T | H);
+	v = net_decide_name_port(&p, "a.org", 8443);
+	CHECK(v.allowed && v.opens && !v.narrow);
+	CHECK_EQ_INT(v.spoken, T);
+	v = net_decide_name_port(&p, "x.b.org", 443);
+	CHECK(v.allowed && !v.opens);
+	CHECK_EQ_INT(v.spoken, H);
+	CHECK(!net_decide_name_port(&p, "a.org", 80).allowed);
+	CHECK(!net_decide_name_port(&p, "a.org", 80).opens);
+	q.method = "GET";
+	CHECK(net_decide_request(&p, &q).allowed);
+	q.method = "POST";
+	CHECK(!net_decide_request(&p, &q).allowed);
+
+	CHECK_STR(injected(&p, "a.org", 443, true, "GET", "/x"), "get");
+	CHECK_STR(injected(&p, "a.org", 443, true, "POST", "/x"), NULL);
+	CHECK_STR(injected(&p, "a.org", 443, false, "GET", "/x"), NULL);
+	CHECK_STR(injected(&p, "a.org", 443, true, "GET", NULL), NULL);
+	CHECK_STR(injected(&p, "a.org", 8443, true, "POST", NULL), "all");
+	CHECK_STR(injected(&p, "x.b.org", 80, false, "GET", "/"), "clear");
+	CHECK_STR(injected(&p, "x.b.org", 443, true, "GET", "/"), NULL);
+	CHECK_STR(injected(&p, "b.org", 80, false, "GET", "/"), NULL);
+	CHECK(net_injects(&p, "a.org", 443, true, 0) == &p.rules[0]);
+	CHECK(net_injects(&p, "a.org", 443, true, 1) == NULL);
+	p.mode = NET_NONE;
+	CHECK(!net_policy_opens(&p));
+	CHECK(!net_decide_name_port(&p, "a.org", 443).opens);
+	net_policy_done(&p);
+}
+
+/* What is denied of TLS that is opened can be seen. */
+TEST(net_decide_denies_requests_in_tls_that_is_opened)
+{
+	static const struct rule_text rules[RULES] = { { .rule = "!a.org", .paths = "/admin" } };
+	struct net_request q = {
+		.name = "a.org", .port = 443, .tls = true, .method = "GET", .path = "/admin/x"
+	};
+	struct net_policy p = policy_of(NET_OPEN, rules);
+	struct net_verdict v = net_decide_name_port(&p, "a.org", 443);
+
+	CHECK_EQ_INT(v.spoken, H | O);
+	add_injecting(&p, "a.org:443", NET_TLS, NULL, "all");
+	v = net_decide_name_port(&p, "a.org", 443);
+	CHECK_EQ_INT(v.spoken, ALL);
+	CHECK(v.opens && v.narrow);
+	CHECK(!net_decide_request(&p, &q).allowed);
+	q.path = "/x";
+	CHECK(net_decide_request(&p, &q).allowed);
+	net_policy_done(&p);
+}
+
+TEST(net_rules_that_cannot_inject)
+{
+	static const struct {
+		const char *rule, *header, *prefix, *secret, *part;
+	} rows[] = {
+		{ "a.org", "X-Key", "", "key", NULL },
+		{ "*.a.org", "Authorization", "Bearer ", "t/key", NULL },
+		{ "!a.org", "X-Key", "", "key", "" },
+		{ "10.0.0.1", "X-Key", "", "key", "" },
+		{ "a.org", "", "", "key", "header" },
+		{ "a.org", "X Key", "", "key", "header" },
+		{ "a.org", "X-Key:", "", "key", "header" },
+		{ "a.org", "host", "", "key", "header" },
+		{ "a.org", "TE", "", "key", "header" },
+		{ "a.org", "proxy-authorization", "", "key", "header" },
+		{ "a.org", "Sec-WebSocket-Protocol", "", "key", "header" },
+		{ "a.org", "X-Key", " x", "key", "prefix" },
+		{ "a.org", "X-Key", "a\r\n", "key", "prefix" },
+		{ "a.org", "X-Key", "", "", "secret" },
+		{ "a.org", "X-Key", "", "Key", "secret" },
+		{ "a.org", "X-Key", "", "../key", "secret" },
+	};
+
+	for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+		struct net_inject in = { 0 };
+		struct net_rule r;
+		struct err e;
+		int rc;
+
+		(void)snprintf(in.header, sizeof(in.header), "%s", rows[i].header);
+		(void)snprintf(in.prefix, sizeof(in.prefix), "%s", rows[i].prefix);
+		(void)snprintf(in.secret, sizeof(in.secret), "%s", rows[i].secret);
+		CHECK_EQ_INT(net_rule_read(rows[i].rule, &r, &e), 0);
+		rc = net_rule_inject(&r, &in, &e);
+		if ((rc == 0) != (rows[i].part == NULL))
+			test_fail(__FILE__, __LINE__, "row %zu: %d", i, rc);
+		if (rc < 0)
+			CHECK_STR(e.hint, rows[i].part);
+		CHECK_EQ_INT(net_rule_has_text(&r), rc < 0);
+	}
+}
