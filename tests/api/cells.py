@@ -76,9 +76,9 @@ class Session(Box):
         """Until it has printed that."""
         until(lambda: text in self.look(cell, 0)[stream], f"{text!r} in {stream}")
 
-    def begin(self, code, **fields):
-        """The id of a cell that has printed `up`, by its first line."""
-        cell = self.start("print('up')\n" + code, **fields)
+    def begin(self, code, says="print('up')\n", **fields):
+        """The id of a cell that has printed `up`: by its first line, or, with `says` empty, where the code does it."""
+        cell = self.start(says + code, **fields)
         self.wait_for(cell, "up")
         return cell
 

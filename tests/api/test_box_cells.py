@@ -648,7 +648,7 @@ def test_an_interrupt_of_nothing(session):
 
 def test_a_cell_may_catch_it(session):
     """Reading: a cell that goes on to its end after an interrupt is ok, or was interrupted; it is complete."""
-    cell = session.begin("import time\ntry:\n    time.sleep(1000)\nexcept KeyboardInterrupt:\n    print('caught')\nprint('end')")
+    cell = session.begin("import time\ntry:\n    print('up')\n    time.sleep(1000)\nexcept KeyboardInterrupt:\n    print('caught')\nprint('end')", says="")
     assert session.interrupt()[0] == 204
     r = session.done(cell)
     assert r["status"] in ("ok", "interrupted") and r["stdout"] == "up\ncaught\nend\n"
@@ -665,8 +665,8 @@ def test_an_interrupt_just_before_a_wait(session, before):
 
 def test_one_interrupt_is_one(session):
     """Nothing that comes behind it disturbs what a cell does then."""
-    cell = session.begin("import time\ntry:\n    time.sleep(1000)\nexcept KeyboardInterrupt:\n    a = time.monotonic()\n    time.sleep(0.6)\n"
-                         "    b = time.monotonic()\nprint(b - a >= 0.6)")
+    cell = session.begin("import time\ntry:\n    print('up')\n    time.sleep(1000)\nexcept KeyboardInterrupt:\n    a = time.monotonic()\n    time.sleep(0.6)\n"
+                         "    b = time.monotonic()\nprint(b - a >= 0.6)", says="")
     assert session.interrupt()[0] == 204
     assert session.done(cell)["stdout"] == "up\nTrue\n"
 
