@@ -46,15 +46,15 @@ static ssize_t of_file(const char *path, char *ret)
 	return fd < 0 ? -errno : io_read_full(fd, ret, SECRET_VALUE + 2);
 }
 
-static _Noreturn void become(char *command, int out)
+static _Noreturn void become(const char *command, int out)
 {
-	char *argv[WORDS_MAX + 1], *save = NULL;
+	char *argv[WORDS_MAX + 1], *save = NULL, *words = strdup(command);
 	unsigned int n = 0;
 	sigset_t none;
 	int null = open("/dev/null", O_RDONLY);
 
-	for (char *w = strtok_r(command, " ", &save); w != NULL && n < WORDS_MAX;
-	     w = strtok_r(NULL, " ", &save))
+	for (char *w = words != NULL ? strtok_r(words, " ", &save) : NULL;
+	     w != NULL && n < WORDS_MAX; w = strtok_r(NULL, " ", &save))
 		argv[n++] = w;
 	argv[n] = NULL;
 	(void)setpgid(0, 0);
@@ -64,7 +64,8 @@ static _Noreturn void become(char *command, int out)
 	if (null < 0 || dup2(null, STDIN_FILENO) < 0 || dup2(out, STDOUT_FILENO) < 0 ||
 	    syscall(SYS_close_range, STDERR_FILENO + 1, ~0u, 0) < 0)
 		_exit(126);
-	(void)execv(argv[0], argv);
+	if (argv[0] != NULL)
+		(void)execv(argv[0], argv);
 	_exit(127);
 }
 
@@ -93,16 +94,15 @@ static ssize_t hear(int fd, char *ret)
 /* Words between spaces, no shell. */
 static ssize_t of_command(const char *command, char *ret)
 {
-	own_free char *words = strdup(command);
 	int pair[2], status = 0;
 	ssize_t n;
 	pid_t pid;
 
-	if (words == NULL || pipe2(pair, O_CLOEXEC) < 0)
-		return words == NULL ? -ENOMEM : -errno;
+	if (pipe2(pair, O_CLOEXEC) < 0)
+		return -errno;
 	pid = fork();
 	if (pid == 0)
-		become(words, pair[1]);
+		become(command, pair[1]);
 	(void)close(pair[1]);
 	n = pid < 0 ? -errno : hear(pair[0], ret);
 	(void)close(pair[0]);
@@ -212,9 +212,13 @@ static int put_authorities(const struct config *c, struct json *j, struct err *e
 {
 	const char *path = config_str(c, CONF_SECRET_CA_FILE);
 	own_fd fd = open(path, O_RDONLY | O_CLOEXEC | O_NOCTTY | O_NONBLOCK);
-	own_free char *text = malloc(CA_MAX + 1);
-	ssize_t n = fd < 0 ? -errno : text == NULL ? -ENOMEM : io_read_full(fd, text, CA_MAX);
+	own_free char *text = NULL;
+	ssize_t n;
 
+	if (fd < 0)
+		return err_set(e, ERR_INPUT, errno, "secret_ca_file '%s'", path);
+	text = malloc(CA_MAX + 1);
+	n = text == NULL ? -ENOMEM : io_read_full(fd, text, CA_MAX);
 	if (n < 0 || n == CA_MAX)
 		return err_set(e, ERR_INPUT, n < 0 ? (int)-n : EFBIG, "secret_ca_file '%s'", path);
 	text[n] = '\0';

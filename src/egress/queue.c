@@ -30,7 +30,7 @@ uint8_t *queue_room(struct queue *q, size_t n)
 	p = malloc(cap);
 	if (p == NULL)
 		return NULL;
-	if (len > 0)
+	if (q->p != NULL && len > 0)
 		(void)memcpy(p, q->p + q->at, len);
 	queue_done(q);
 	*q = (struct queue){ .p = p, .end = len, .cap = cap };

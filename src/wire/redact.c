@@ -8,7 +8,6 @@
 #include "wire/redact.h"
 
 #include "base/base64.h"
-#include "base/own.h"
 
 #include <errno.h>
 #include <stdbool.h>
@@ -80,26 +79,28 @@ static int add(struct redact *r, const void *p, size_t n)
 	return 0;
 }
 
+/* What is made of a text: room for the longest of its forms, and for the text with something in front of it. */
+struct scratch {
+	char *text;
+	uint8_t *bytes;
+};
+
 /* What of it is in base64 the same, whatever stands in front of and behind it: `skip` bytes in front, modulo three. */
-static int add_base64(struct redact *r, const uint8_t *p, size_t n, size_t skip)
+static int add_base64(struct redact *r, const uint8_t *p, size_t n, size_t skip,
+		      const struct scratch *s)
 {
-	size_t cap = (n + skip + 2) / 3 * 4 + 1, from = (skip * 8 + 5) / 6, to = (n + skip) * 8 / 6;
-	own_free uint8_t *bytes = calloc(1, n + skip);
-	own_free char *text = malloc(cap);
+	size_t from = (skip * 8 + 5) / 6, to = (n + skip) * 8 / 6;
 	int failed;
 
-	if (bytes == NULL || text == NULL)
-		return -ENOMEM;
-	(void)memcpy(bytes + skip, p, n);
-	(void)base64_encode(bytes, n + skip, text);
-	explicit_bzero(bytes, n + skip);
-	failed = to > from ? add(r, text + from, to - from) : 0;
-	for (size_t i = from; i < to && failed == 0; i++)
-		text[i] = text[i] == '+' ? '-' : text[i] == '/' ? '_' : text[i];
-	if (failed == 0 && to > from) /* the alphabet of URLs */
-		failed = add(r, text + from, to - from);
-	explicit_bzero(text, cap);
-	return failed;
+	if (to <= from)
+		return 0;
+	(void)memset(s->bytes, 0, skip);
+	(void)memcpy(s->bytes + skip, p, n);
+	(void)base64_encode(s->bytes, n + skip, s->text);
+	failed = add(r, s->text + from, to - from);
+	for (char *c = s->text + from; c < s->text + to; c++)
+		*c = *c == '+' ? '-' : *c == '/' ? '_' : *c;
+	return failed < 0 ? failed : add(r, s->text + from, to - from); /* the alphabet of URLs */
 }
 
 static bool is_plain(uint8_t c)
@@ -108,61 +109,65 @@ static bool is_plain(uint8_t c)
 	       (c != '\0' && strchr("-_.~", c) != NULL);
 }
 
-static int add_percent(struct redact *r, const uint8_t *p, size_t n, const char *digits)
+static int add_percent(struct redact *r, const uint8_t *p, size_t n, const char *digits,
+		       const struct scratch *s)
 {
-	own_free char *text = malloc(3 * n);
 	size_t len = 0;
-	int failed;
 
-	if (text == NULL)
-		return -ENOMEM;
 	for (size_t i = 0; i < n; i++) {
 		if (is_plain(p[i])) {
-			text[len++] = (char)p[i];
+			s->text[len++] = (char)p[i];
 			continue;
 		}
-		text[len++] = '%';
-		text[len++] = digits[p[i] >> 4];
-		text[len++] = digits[p[i] & 15];
+		s->text[len++] = '%';
+		s->text[len++] = digits[p[i] >> 4];
+		s->text[len++] = digits[p[i] & 15];
 	}
-	failed = add(r, text, len);
-	explicit_bzero(text, 3 * n);
-	return failed;
+	return add(r, s->text, len);
 }
 
 /* As JSON has it. */
-static int add_escaped(struct redact *r, const uint8_t *p, size_t n, bool slashes)
+static int add_escaped(struct redact *r, const uint8_t *p, size_t n, bool slashes,
+		       const struct scratch *s)
 {
-	own_free char *text = malloc(2 * n);
 	size_t len = 0;
-	int failed;
 
-	if (text == NULL)
-		return -ENOMEM;
 	for (size_t i = 0; i < n; i++) {
 		if (p[i] == '"' || p[i] == '\\' || (slashes && p[i] == '/'))
-			text[len++] = '\\';
-		text[len++] = (char)p[i];
+			s->text[len++] = '\\';
+		s->text[len++] = (char)p[i];
 	}
-	failed = add(r, text, len);
-	explicit_bzero(text, 2 * n);
-	return failed;
+	return add(r, s->text, len);
+}
+
+static int add_forms(struct redact *r, const uint8_t *p, size_t n, const struct scratch *s)
+{
+	int failed = add(r, p, n);
+
+	for (size_t skip = 0; skip < 3 && failed == 0; skip++)
+		failed = add_base64(r, p, n, skip, s);
+	if (failed == 0)
+		failed = add_percent(r, p, n, "0123456789ABCDEF", s);
+	if (failed == 0)
+		failed = add_percent(r, p, n, "0123456789abcdef", s);
+	if (failed == 0)
+		failed = add_escaped(r, p, n, false, s);
+	return failed < 0 ? failed : add_escaped(r, p, n, true, s);
 }
 
 int redact_add(struct redact *r, const void *bytes, size_t n)
 {
-	const uint8_t *p = bytes;
-	int failed = add(r, p, n);
+	size_t room = 3 * n + 16, all = room + n + 2;
+	char *text = malloc(all);
+	int failed;
 
-	for (size_t skip = 0; skip < 3 && failed == 0; skip++)
-		failed = add_base64(r, p, n, skip);
-	if (failed == 0)
-		failed = add_percent(r, p, n, "0123456789ABCDEF");
-	if (failed == 0)
-		failed = add_percent(r, p, n, "0123456789abcdef");
-	if (failed == 0)
-		failed = add_escaped(r, p, n, false);
-	return failed < 0 ? failed : add_escaped(r, p, n, true);
+	if (text == NULL)
+		return -ENOMEM;
+	failed = add_forms(r, bytes, n,
+			   &(struct scratch){ .text = text, .bytes = (uint8_t *)text + room });
+	explicit_bzero(text, all);
+	free(text);
+	return failed;
 }
 
 /* --- the stream ------------------------------------------------------------------------------- */
