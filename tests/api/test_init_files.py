@@ -17,7 +17,7 @@ sys.path.insert(0, os.path.join(os.path.dirname(__file__), ".."))
 from gate import (JOB_ATTENDED, JOB_FILE, JOB_STDIN, NEW, Exit, Failed, Gone, Keeper, changes, entries, etag,  # noqa: E402
                   first_entry)
 
-pytestmark = pytest.mark.skipif(os.geteuid() != 0, reason="a default box needs root on a cgroup v1 host")
+pytestmark = [pytest.mark.more, pytest.mark.skipif(os.geteuid() != 0, reason="a default box needs root on a cgroup v1 host")]
 
 EXITED, SIGNALED = 0, 1
 ENV = ("PATH=/usr/bin:/bin", "LC_ALL=C.UTF-8")

@@ -15,7 +15,7 @@ from se import MIB, Session, each, refused, unwrapped
 from server import file_part, mark, multipart, needs_root, serve, shared, until  # noqa: F401
 from test_se_sessions import NO_POOL
 
-pytestmark = needs_root
+pytestmark = [pytest.mark.more, needs_root]
 
 server = shared(env=NO_POOL)
 

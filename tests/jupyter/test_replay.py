@@ -12,7 +12,7 @@ import pytest
 from jup import CLOSE, WAIT_FOR, Closed, Kernel, count, shown
 from server import WARM, needs_root, serve, shared, until  # noqa: F401
 
-pytestmark = needs_root
+pytestmark = [pytest.mark.more, needs_root]
 
 server = shared(**WARM)
 FRAMINGS = [pytest.param("text", marks=pytest.mark.more), "v1"]

@@ -8,7 +8,7 @@ import pytest
 from gateway import SECRET, Box, audited, one_box, one_server, text_of  # noqa: F401
 from server import SANITIZED, needs_root, status_of
 
-pytestmark = needs_root
+pytestmark = [pytest.mark.more, needs_root]
 
 
 # --- calls -----------------------------------------------------------------------------------------------------------
