@@ -315,6 +315,7 @@ struct keeper {
 	int gate_fd, epoll_fd, children_fd;
 	int blob_fd[BLOB_MAX]; /* 0: not made yet */
 	bool hello, gate_gone;
+	bool hearing_out; /* a gate that has died: what it asked for is done, and not answered */
 	struct server server;
 	struct egress_child egress;
 	struct ids ids;
@@ -361,6 +362,8 @@ uint64_t boxes_turn(struct keeper *k);
 
 /* One message of the gate. -1: the gate broke the protocol. */
 int ops_handle(struct keeper *k, struct chan_msg *m);
+/* A gate has ended: what it had said before counts, as its clients may have seen what came of it. */
+void ops_hear_out(struct keeper *k);
 void ops_tell(struct keeper *k, uint16_t type, uint64_t request, const void *body, size_t len,
 	      const int *fd);
 void ops_ok(struct keeper *k, uint64_t request, const void *body, size_t len, const int *fd);

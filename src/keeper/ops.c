@@ -16,6 +16,8 @@
 
 enum state_bits { ST_HELLO = 1, ST_READY = 2 };
 
+enum { LAST_WORDS = 65536 }; /* messages: more than a socket holds */
+
 struct op {
 	const char *name;
 	unsigned int states;
@@ -38,9 +40,12 @@ static const struct op ops[] = {
 void ops_tell(struct keeper *k, uint16_t type, uint64_t request, const void *body, size_t len,
 	      const int *fd)
 {
-	/* A gate that does not read is as good as dead; nobody waits for it. */
-	if (!k->gate_gone &&
-	    chan_send(k->gate_fd, type, request, body, len, fd, fd != NULL ? 1 : 0) < 0)
+	int r = 0;
+
+	if (!k->gate_gone && !k->hearing_out)
+		r = chan_send(k->gate_fd, type, request, body, len, fd, fd != NULL ? 1 : 0);
+	/* A gate that does not read is as good as dead; nobody waits for it. Of one that is dead there may be more to read. */
+	if (r < 0 && r != -EPIPE && r != -ECONNRESET)
 		keeper_drop_gate(k);
 }
 
@@ -56,6 +61,20 @@ void ops_failed(struct keeper *k, uint64_t request, const struct err *e)
 
 	if (n > 0)
 		ops_tell(k, REPLY_FAILED, request, body, (size_t)n, NULL);
+}
+
+void ops_hear_out(struct keeper *k)
+{
+	static struct chan_msg m;
+
+	k->hearing_out = true;
+	for (int i = 0; i < LAST_WORDS && !k->gate_gone && chan_recv(k->gate_fd, &m) > 0; i++) {
+		if (m.type == OP_BOX_NEW) /* nobody would have it */
+			chan_msg_close(&m);
+		else if (ops_handle(k, &m) < 0)
+			break;
+	}
+	k->hearing_out = false;
 }
 
 int ops_handle(struct keeper *k, struct chan_msg *m)

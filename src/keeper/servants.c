@@ -498,9 +498,10 @@ void server_reaped(struct keeper *k, pid_t pid, int status)
 		s->gate.pid = 0;
 	else
 		s->store.pid = 0;
-	keeper_drop_gate(k);
 	servant_end(&s->gate);
 	servant_end(&s->store);
+	ops_hear_out(k);
+	keeper_drop_gate(k);
 	if (s->ending)
 		servant_end(&s->tools);
 	if (!first || s->ending)

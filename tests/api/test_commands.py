@@ -742,6 +742,28 @@ def test_a_terminal_survives(mortal):
         ws.read_until(rb"yes\r\n")
 
 
+def test_what_a_gate_has_said_before_it_died_counts(mortal):
+    """The keeper is held up meanwhile: it hears all of it together with the news of its death."""
+    box = mortal
+    keeper = box.server.pid_of("keeper")
+    os.kill(keeper, signal.SIGSTOP)
+    try:
+        with tty(box) as ws:
+            name = tty_id(ws)
+            ws.send(BINARY, b"export KEPT=yes; echo re''ady\n")
+            ws.read_until(rb"ready\r\n")
+            commands = [detached(box, "sleep 1000") for _ in range(4)]
+            old = box.server.kill_gate()
+    finally:
+        os.kill(keeper, signal.SIGCONT)
+    box.server.next_gate(old)
+    with tty(box, f"?tty={name}") as ws:
+        assert tty_id(ws) == name
+        ws.send(BINARY, b"echo $KEPT\n")
+        ws.read_until(rb"yes\r\n")
+    assert {look(box, command, 0)["status"] for command in commands} == {"running"}
+
+
 def test_what_is_typed_waits_until_init_has_told_where_it_goes_on(mortal):
     box, word = mortal, mark()
     with tty(box) as ws:
