@@ -143,8 +143,8 @@ def test_threads_write_to_the_cell_that_started_them(kernel):
     seen = kernel.seen(first)
     assert (seen.out, seen.err, second.out) == ("late\ngrandchild\n", "bad\n", "mine\n")
     assert seen.contents("display_data")[0]["data"]["text/plain"] == "'shown'"
-    # Although END of its cell is long past.
-    assert seen.order == ["end", "stdout", "display_data", "stderr", "stdout"]
+    # Although END of its cell is long past. Which of its two streams is read first is nobody's promise.
+    assert seen.order[:3] == ["end", "stdout", "display_data"] and sorted(seen.order[3:]) == ["stderr", "stdout"]
 
 
 def test_raw_threads_pools_and_timers(kernel):
