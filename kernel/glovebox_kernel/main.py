@@ -21,6 +21,8 @@ from .kernel import Kernel
 from .plain import decode, encode
 
 CHANNEL = 3
+# The home directory that a box has of its own: nothing in it is shown among files.
+HOME = "/home/box"
 
 _shell = None
 _ready = b""
@@ -100,7 +102,20 @@ def _settle(config):
     sys.argv[:] = [str(word) for word in argv] if argv and type(argv) is list else [""]
     path = [entry for entry in os.environ.get("PYTHONPATH", "").split(os.pathsep) if entry]
     sys.path[:0] = ["", *(entry for entry in path if entry not in sys.path)]
+    _find_packages_of_user()
     _shell.settle(os.path.expanduser("~"), os.getcwd())
+
+
+def _find_packages_of_user():
+    """What pip installs in this box is found where any Python of it finds it. The directory is there from the beginning: that one is missing would be remembered."""
+    packages = f"{os.path.expanduser('~')}/.local/lib/python{sys.version_info[0]}.{sys.version_info[1]}/site-packages"
+    try:
+        if packages.startswith(HOME + "/"):
+            os.makedirs(packages, exist_ok=True)
+    except OSError:
+        pass
+    ends = ("/site-packages", "/dist-packages")
+    sys.path.insert(next((i for i, entry in enumerate(sys.path) if entry.endswith(ends)), len(sys.path)), packages)
 
 
 def main():

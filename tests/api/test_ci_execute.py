@@ -697,7 +697,8 @@ def test_who_and_where(server):
 
 def test_environment(server):
     env = report(server, "dict(os.environ)")
-    expected = {"PYTHONUNBUFFERED": "1", "PYTHONDONTWRITEBYTECODE": "1", "PYTHONIOENCODING": "utf-8", "MPLCONFIGDIR": "/tmp/matplotlib"}
+    expected = {"PYTHONUNBUFFERED": "1", "PYTHONDONTWRITEBYTECODE": "1", "PYTHONIOENCODING": "utf-8", "MPLCONFIGDIR": "/tmp/matplotlib", "PIP_BREAK_SYSTEM_PACKAGES": "1",
+                "PIP_DISABLE_PIP_VERSION_CHECK": "1"}
     assert {name: env.get(name) for name in expected} == expected
     assert CANARY not in json.dumps(env)
     assert not env["HOME"].startswith("/workspace")

@@ -9,6 +9,7 @@ import pytest
 from mcp_servers import HONEST, HOSTILE
 from server import WARM, needs_root, serve, shared, until  # noqa: F401
 from speak import LOST, Speaker, events, joined
+from wheels import wheel
 
 pytestmark = needs_root
 
@@ -172,6 +173,14 @@ def test_a_package_is_an_argument_and_no_text_for_a_shell(one, name):
     result = one.call("install_package", package_name=name)
     assert result["isError"] and f"Invalid requirement: {name!r}" in joined(result)
     assert one.call("list_files")["structuredContent"]["entries"] == []
+
+
+def test_a_package_that_was_installed_is_there_for_cells(one):
+    name, data = wheel("gbpackage", "2.5")
+    assert one.text("execute_ipython_cell", code="try:\n    import gbpackage\nexcept ImportError as e: print(e)") == "No module named 'gbpackage'\n"
+    one.call("write_file", path=name, content_base64=base64.b64encode(data).decode())
+    assert "Successfully installed gbpackage-2.5" in joined(one.call("install_package", package_name=f"./{name}"))
+    assert one.text("execute_ipython_cell", code="import gbpackage; gbpackage.VERSION") == "'2.5'\n"
 
 
 # --- servers for code in the box --------------------------------------------------------------------------------
