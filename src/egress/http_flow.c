@@ -129,8 +129,8 @@ static int give(struct econn *c, const struct http_flow *f, size_t *n)
 
 	if (c->named && c->tunnel[1] == NULL && inject_hides(c)) {
 		r = tunnel_hide(c);
-		if (r < 0)
-			return r;
+		if (r < 0 || c->ending) /* the server has spoken before it was asked */
+			return r < 0 ? r : -EPIPE;
 	}
 	r = inject_head(c, &f->head, c->pass, n);
 	if (r == -EPERM)

@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Boxes in a world of their own, see net_world.py: `world` is a fixture, and what a test asks for runs in its namespace."""
+import contextlib
+import ctypes
 import json
 import pathlib
 import subprocess
@@ -75,6 +77,17 @@ class World:
 
     def inside(self, *words):
         return ["nsenter", f"--net=/proc/{self.process.pid}/ns/net", "--", *map(str, words)]
+
+    @contextlib.contextmanager
+    def visited(self):
+        """Sockets that are made meanwhile are of its namespace, and stay there."""
+        libc = ctypes.CDLL(None, use_errno=True)
+        with open("/proc/self/ns/net", encoding="ascii") as home, open(f"/proc/{self.process.pid}/ns/net", encoding="ascii") as there:
+            assert libc.setns(there.fileno(), 0) == 0, ctypes.get_errno()
+            try:
+                yield
+            finally:
+                assert libc.setns(home.fileno(), 0) == 0, ctypes.get_errno()
 
     def questions(self):
         """Names that the resolver has been asked for, since it was last asked here."""

@@ -5,7 +5,7 @@
 
 What was asked of the resolver is in DIRECTORY/questions, a name a line; DIRECTORY/ca.pem signs the certificates of all names. Servers, on every address:
 80 HTTP and 443 HTTPS answer with JSON of what they were asked (below /files/ with the file of that name in DIRECTORY/files; what /echo/… says beside that: `echo`), 8443 the same as 443
-with a certificate that nobody knows; 7 sends a greeting and then what it gets, 9 takes all and says how many bytes that were.
+with a certificate that nobody knows; 7 sends a greeting and then what it gets, 9 takes all and says how many bytes that were. Those that misbehave are in net_villains.py.
 """
 import gzip
 import http.server
@@ -20,13 +20,24 @@ import subprocess
 import sys
 import threading
 
+import net_villains
+
 PUBLIC, OTHER, PRIVATE, METADATA = "93.184.216.34", "93.184.216.35", "10.9.9.9", "169.254.169.254"
 PUBLIC6 = "2606:2800:220:1::34"
+# Where clouds and machines have services of their own: HTTP only.
+INSIDE = ("100.100.100.200", "168.63.129.16", "169.254.170.2", "172.17.0.1", "192.168.7.7")
+INSIDE6 = ("fd00:ec2::254", "fd00::7")
+# A socket without a file, in this namespace.
+ABSTRACT = "\0glovebox-world"
 RESOLVER = "127.0.0.1:5300"
-# inner and meta lead where no name may lead; turns goes there the second time it is asked for.
+# inner and meta lead where no name may lead; turns goes there the second time it is asked for, flips every other time. *.wild.test leads to PUBLIC, and so
+# does held, whose answers wait until an honest name is asked for.
 NAMES = {"web.test": [PUBLIC], "www.web.test": [PUBLIC], "other.test": [OTHER], "inner.test": [PRIVATE], "meta.test": [METADATA], "loop.test": ["127.0.0.1"],
-         "many.test": [PRIVATE, PUBLIC], "six.test": [], "dead.test": ["93.184.216.99"], "turns.test": [PUBLIC]}
-SIX = {"six.test": [PUBLIC6]}
+         "many.test": [PRIVATE, PUBLIC], "six.test": [], "dead.test": ["93.184.216.99"], "held.test": [PUBLIC], "turns.test": [PUBLIC], "flips.test": [PUBLIC],
+         "metadata.google.internal": [METADATA], "alibaba.test": [INSIDE[0]], "azure.test": [INSIDE[1]], "zero.test": ["0.0.0.0"], "xn--bcher-kva.test": [PUBLIC],
+         "aws6.test": [], "mapped.test": [], "nat64.test": [], "6to4.test": [], "loop6.test": []}
+SIX = {"six.test": [PUBLIC6], "aws6.test": [INSIDE6[0]], "mapped.test": ["::ffff:169.254.169.254"], "nat64.test": ["64:ff9b::a9fe:a9fe"],
+       "6to4.test": ["2002:a9fe:a9fe::1"], "loop6.test": ["::1"]}
 
 
 def run(*words):
@@ -35,9 +46,10 @@ def run(*words):
 
 def make_addresses():
     run("ip", "link", "set", "lo", "up")
-    for address in (PUBLIC, OTHER, PRIVATE, METADATA):
+    for address in (PUBLIC, OTHER, PRIVATE, METADATA, *INSIDE):
         run("ip", "addr", "add", address + "/32", "dev", "lo")
-    run("ip", "-6", "addr", "add", PUBLIC6 + "/128", "dev", "lo", "nodad")
+    for address in (PUBLIC6, *INSIDE6):
+        run("ip", "-6", "addr", "add", address + "/128", "dev", "lo", "nodad")
 
 
 def answer(query, asked):
@@ -49,22 +61,34 @@ def answer(query, asked):
     name = ".".join(labels).lower()
     asked.write(f"{name}\n")
     asked.flush()
-    found = [socket.inet_aton(a) for a in NAMES.get(name, [])] if kind == 1 else []
+    odd = net_villains.odd_answer(name, query, at + 5)
+    if odd is not None:
+        return name, odd
+    known = name in NAMES or name.endswith(".wild.test")
+    found = [socket.inet_aton(a) for a in NAMES.get(name, [PUBLIC] if known else [])] if kind == 1 else []
     found += [socket.inet_pton(socket.AF_INET6, a) for a in SIX.get(name, [])] if kind == 28 else []
     if name == "turns.test":
         NAMES[name] = [PRIVATE]
-    flags = 0x8180 if name in NAMES else 0x8183
+    if name == "flips.test" and kind == 1:
+        NAMES[name] = [PUBLIC if NAMES[name] == [PRIVATE] else PRIVATE]
+    flags = 0x8180 if known else 0x8183
     records = b"".join(b"\xc0\x0c" + struct.pack(">HHIH", kind, 1, 0, len(a)) + a for a in found)
-    return query[:2] + struct.pack(">HHHHH", flags, 1, len(found), 0, 0) + query[12:at + 5] + records
+    return name, query[:2] + struct.pack(">HHHHH", flags, 1, len(found), 0, 0) + query[12:at + 5] + records
 
 
-def resolve(asked):
+def resolve(asked, host, port):
     server = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
-    host, port = RESOLVER.split(":")
-    server.bind((host, int(port)))
+    server.bind((host, port))
+    held = []
     while True:
         query, who = server.recvfrom(4096)
-        server.sendto(answer(query, asked), who)
+        name, said = answer(query, asked)
+        if name == "held.test":
+            held.append((said, who))
+        elif said:
+            server.sendto(said, who)
+        while held and name != "held.test" and name not in net_villains.ODD:
+            server.sendto(*held.pop())
 
 
 class Web(http.server.BaseHTTPRequestHandler):
@@ -145,7 +169,7 @@ class Web(http.server.BaseHTTPRequestHandler):
         self.end_headers()
         self.wfile.write(said)
 
-    do_HEAD = do_POST = do_PUT = do_DELETE = do_OPTIONS = do_PROPFIND = do_GET
+    do_HEAD = do_POST = do_PUT = do_DELETE = do_OPTIONS = do_PROPFIND = do_TRACE = do_GET
 
     def log_message(self, *_):
         pass
@@ -217,11 +241,18 @@ def main():
     make_addresses()
     make_certificates(folder)
     Web.files = folder / "files"
-    threading.Thread(target=resolve, args=[open(folder / "questions", "w", encoding="latin-1")], daemon=True).start()
+    asked = open(folder / "questions", "w", encoding="latin-1")
+    for host, port in (RESOLVER.split(":"), (PUBLIC, 53)):
+        threading.Thread(target=resolve, args=[asked, host, int(port)], daemon=True).start()
+    unnamed = socket.socket(socket.AF_UNIX)
+    unnamed.bind(ABSTRACT)
+    unnamed.listen()
     for port, handler, kind in ((80, Web, Server), (443, Web, SecureServer), (8443, Web, StrangeServer), (7, Greeting, Server), (9, Sink, Server), (7001, Greeting, Server)):
         for address in (PUBLIC, OTHER, PRIVATE, METADATA, "127.0.0.1"):
             threading.Thread(target=kind((address, port), handler).serve_forever, daemon=True).start()
-    threading.Thread(target=Server6((PUBLIC6, 80), Web).serve_forever, daemon=True).start()
+    for kind, address in [(Server, address) for address in INSIDE] + [(Server6, address) for address in (PUBLIC6, *INSIDE6)]:
+        threading.Thread(target=kind((address, 80), Web).serve_forever, daemon=True).start()
+    net_villains.begin(folder, PUBLIC)
     print("ready", flush=True)
     os.read(0, 1)
 
