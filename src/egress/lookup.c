@@ -2,6 +2,9 @@
 /*
  * Names looked up by the servers of this machine, with c-ares on our loop. Files are not asked (there are none any more when this process works), and
  * neither is a search list: a name is what a rule has allowed, and nothing is put behind it.
+ *
+ * By datagrams only: when a connection to a server ends, c-ares gives up every question that the server has not answered, whoever has asked. There is room for more
+ * addresses than are tried.
  */
 #include "egress/egress.h"
 
@@ -10,7 +13,14 @@
 
 #include <ares.h>
 
-enum { SOCKETS_MAX = 64, TRIES = 2, TIMEOUT_MS = 2000, TTL_MAX_S = 300, TTL_MIN_S = 5 };
+enum {
+	SOCKETS_MAX = 64,
+	TRIES = 2,
+	TIMEOUT_MS = 2000,
+	TTL_MAX_S = 300,
+	TTL_MIN_S = 5,
+	DATAGRAM_MAX = 4096,
+};
 
 struct lookups;
 
@@ -160,7 +170,9 @@ int lookups_start(struct egress *e, const char *servers, struct err *err)
 {
 	static char lookups[] = "b";
 	struct lookups *a = calloc(1, sizeof(*a));
-	struct ares_options o = { .flags = ARES_FLAG_NOSEARCH | ARES_FLAG_NOALIASES,
+	struct ares_options o = { .flags = ARES_FLAG_NOSEARCH | ARES_FLAG_NOALIASES |
+					   ARES_FLAG_IGNTC | ARES_FLAG_EDNS,
+				  .ednspsz = DATAGRAM_MAX,
 				  .timeout = TIMEOUT_MS,
 				  .tries = TRIES,
 				  .lookups = lookups,
@@ -175,7 +187,8 @@ int lookups_start(struct egress *e, const char *servers, struct err *err)
 	if (r == ARES_SUCCESS)
 		r = ares_init_options(&a->channel, &o,
 				      ARES_OPT_FLAGS | ARES_OPT_TIMEOUTMS | ARES_OPT_TRIES |
-					      ARES_OPT_LOOKUPS | ARES_OPT_SOCK_STATE_CB);
+					      ARES_OPT_LOOKUPS | ARES_OPT_SOCK_STATE_CB |
+					      ARES_OPT_EDNSPSZ);
 	if (r == ARES_SUCCESS && servers[0] != '\0')
 		r = ares_set_servers_ports_csv(a->channel, servers);
 	if (r != ARES_SUCCESS) {

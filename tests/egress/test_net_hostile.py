@@ -274,6 +274,25 @@ def test_servers_that_do_not_read_and_answers_without_end(server, victim, rule):
     attacker.stop()
 
 
+def test_a_resolver_that_breaks_off(server, victim):
+    """An answer that does not fit is no reason to forget what others have asked; names that nobody answers for are forgotten in time."""
+    box = server.box(network={"policy": "allow", "rules": ["held.test"]})
+    server.world.questions()
+    status, started = server.call("POST", f"/v1/boxes/{box['id']}/commands", {"detach": True, "argv": ["/usr/bin/python3", "-c", PRELUDE + 'say(get("http://held.test/")["at"])']})
+    until(lambda: "held.test" in server.world.questions(), "it is asked for")
+    attacker = Attacker(server, ["*.test"], """
+        def read(name):
+            with socket.create_connection((name, 80), timeout=20) as s:
+                return s.recv(1).decode()
+        say(at_once(read, ["cut.test"] * 20 + ["failed.test", "format.test", "short.test"] * 3))
+        wait()
+        """)
+    victim(1)
+    answer = server.call("GET", f"/v1/boxes/{box['id']}/commands/{started['id']}?wait_ms=60000")[1]
+    assert (answer["status"], answer["stdout"]) == ("ok", json.dumps(PUBLIC) + "\n"), answer
+    assert attacker.stop() == [["ConnectionResetError"] * 29]
+
+
 # --- boxes ---------------------------------------------------------------------------------------------------------
 
 
