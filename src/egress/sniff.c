@@ -14,7 +14,7 @@
 #include <string.h>
 #include <strings.h>
 
-enum { LINE_MAX_BYTES = 8192, TLS_HANDSHAKE = 22 };
+enum { LINE_MAX_BYTES = 8192, TLS_FIRST = 20, TLS_HANDSHAKE = 22, TLS_LAST = 24 };
 
 /* Nothing more of it is looked at. */
 static int let_go(struct econn *c, enum said said)
@@ -57,20 +57,67 @@ static int look_at_tls(struct econn *c)
 	return c->named && c->verdict.opens ? open_up(c) : let_go(c, SAID_TLS);
 }
 
-/* The first line, behind empty ones. 1: it has HTTP in it. 0: it has not, and is whole, or is no text at all. -1: more is wanted. */
-static int is_http(const char *p, size_t n)
+/* White space to lenient readers of HTTP. */
+static bool is_space(char c)
+{
+	return c == ' ' || (c >= '\t' && c <= '\r') || (c >= 0x1c && c <= 0x1f);
+}
+
+/* "GET " and the like. partly: there may be no more of the word yet, or ever. */
+static bool begins_request(const char *p, size_t n, bool partly)
+{
+	size_t word = 0;
+
+	while (word < n && !is_space(p[word]))
+		word++;
+	return (word < n || partly) && http_is_token((struct http_slice){ p, word });
+}
+
+/* A line without a version, from before there were any: whom it is for may be in it, and it is in no header. */
+static bool is_old_request(const char *p, size_t n)
+{
+	return n > 4 && strncmp(p, "GET", 3) == 0 && is_space(p[3]) && memchr(p, '/', n) != NULL;
+}
+
+/* The first line, behind empty ones; ended: there is nothing behind it. 1: there are servers to which it is HTTP. 0: it is not, and is whole, or is no text at
+ * all. -1: more is wanted. */
+static int is_http(const char *p, size_t n, bool ended)
 {
 	size_t at = 0, end;
+	bool whole, late;
 
-	while (at < n && (p[at] == '\r' || p[at] == '\n'))
+	while (at < n && is_space(p[at]))
 		at++;
-	for (end = at; end < n && p[end] != '\n'; end++)
+	p += at;
+	n -= at;
+	for (end = 0; end < n && p[end] != '\n'; end++)
+		/* No request has these, but some servers take them for white space, or for a part of a path. Lengths of other protocols begin with a digit. */
 		if ((uint8_t)p[end] < ' ' && p[end] != '\t' && p[end] != '\r')
-			return 0;
-	for (size_t i = at; i + 5 <= end; i++)
+			return (p[0] < '0' || p[0] > '9') && begins_request(p, end + 1, false);
+	whole = end < n || ended;
+	late = !whole && end > LINE_MAX_BYTES;
+	for (size_t i = 0; i + 5 <= end; i++)
 		if (strncasecmp(p + i, "HTTP/", 5) == 0)
-			return end < n || end - at > LINE_MAX_BYTES ? 1 : -1;
-	return end < n || end - at > LINE_MAX_BYTES ? 0 : -1;
+			return whole || late ? 1 : -1;
+	if (late) /* its version may be still to come */
+		return begins_request(p, end, true);
+	return whole ? is_old_request(p, end) : -1;
+}
+
+/* What servers of TLS take, strictly read or not: records of any kind, some of which are passed over in front of a hello, and a hello in the shape of
+ * SSL 2: behind two bytes of length its type and 3, of the version. 1, 0, or -1: more is wanted. */
+static int is_tls(const uint8_t *p, size_t n)
+{
+	static const uint8_t old[] = { 1, 3 };
+
+	if (p[0] == TLS_HANDSHAKE)
+		return 1;
+	if (p[0] >= TLS_FIRST && p[0] <= TLS_LAST)
+		return n < 2 ? -1 : p[1] == 3;
+	for (size_t i = 0; i < sizeof(old); i++)
+		if ((p[0] & 0x80) == 0 || (n > i + 2 && p[i + 2] != old[i]))
+			return 0;
+	return n < 2 + sizeof(old) ? -1 : 1;
 }
 
 static int find_out(struct econn *c)
@@ -78,11 +125,13 @@ static int find_out(struct econn *c)
 	int r;
 
 	/* Whatever begins as TLS does must be it: others are not as strict as we are. */
-	if ((uint8_t)c->hold[0] == TLS_HANDSHAKE && !c->tls) {
+	r = c->tls ? 0 : is_tls((const uint8_t *)c->hold, c->held);
+	if (r > 0) {
 		c->said = SAID_TLS;
 		return look_at_tls(c);
 	}
-	r = is_http(c->hold, c->held);
+	if (r == 0)
+		r = is_http(c->hold, c->held, c->client_ended);
 	if (r < 0 && !c->client_ended)
 		return 0;
 	if (r > 0) {
