@@ -141,6 +141,15 @@ static int give(struct econn *c, const struct http_flow *f, size_t *n)
 	return r < 0 ? r : tunnel_asks(c, head);
 }
 
+/* To nothing else, not even among others: the server would choose. */
+static bool may_upgrade(const struct http_flow *f)
+{
+	const struct http_header *to = http_find(&f->head, "Upgrade");
+
+	return to == NULL || (f->head.upgrade_websocket && f->requests == 0 &&
+			      http_slice_is_nocase(to->value, "websocket"));
+}
+
 static int take_head(struct econn *c, struct http_flow *f)
 {
 	struct http_refusal why;
@@ -155,8 +164,7 @@ static int take_head(struct econn *c, struct http_flow *f)
 		return n < 0 ? -EBADMSG : 0;
 	if (!is_ours(c, f->head.host))
 		return -EACCES;
-	if (http_find(&f->head, "Upgrade") != NULL &&
-	    (!f->head.upgrade_websocket || f->requests > 0))
+	if (!may_upgrade(f))
 		return -EBADMSG;
 	r = ask(c, f);
 	if (r < 0)

@@ -378,6 +378,21 @@ WS = "Connection: Upgrade, HTTP2-Settings\r\nHTTP2-Settings: AAMAAABkAAQCAAAAAAI
 PROTOCOLS = ["websocket", "WebSocket", "h2c", "websocket, h2c", "h2c,websocket", "websocket,", "websocket/13", "TLS/1.0, websocket", "h2c\r\nUpgrade: websocket"]
 
 
+def test_protocols_to_change_to(server):
+    """A WebSocket, and nothing else in its company: what follows would be requests that nobody reads."""
+    box = box_with(server, "web.test")
+    assert python(server, box, f"""
+        def changed(to):
+            s = dial("web.test", {UPGRADES})
+            s.sendall(("GET / HTTP/1.1\\r\\nHost: web.test\\r\\n" + {WS!r} + "Upgrade: " + to + "\\r\\n\\r\\n").encode())
+            try:
+                return s.recv(1000).decode()[9:12]
+            except OSError:
+                return "reset"
+        say([changed(to) for to in {PROTOCOLS}])
+        """) == ["101", "101"] + ["reset"] * 7
+
+
 POST = "POST /x HTTP/1.1\r\nHost: web.test\r\n"
 INNER = "DELETE /y HTTP/1.1\r\nHost: web.test\r\nConnection: close\r\n\r\n"
 CODED = "Transfer-Encoding: chunked\r\n\r\n"
