@@ -94,9 +94,10 @@ bool http_flow_means_another(const struct http_head *h)
 					     "X-Method-Override",      "X-Original-URL",
 					     "X-Rewrite-URL",          "X-Original-Method" };
 
-	for (unsigned int i = 0; i < ARRAY_LEN(names); i++)
-		if (http_find(h, names[i]) != NULL)
-			return true;
+	for (unsigned int i = 0; i < h->nh; i++)
+		for (unsigned int k = 0; k < ARRAY_LEN(names); k++)
+			if (http_name_is_like(h->h[i].name, names[k]))
+				return true;
 	return false;
 }
 

@@ -87,7 +87,7 @@ static void put_text(struct text *t, const char *text)
 /* Whether a header of the client's does not go on. */
 static bool is_dropped(const struct net_inject *i, struct http_slice name)
 {
-	if (http_slice_is_nocase(name, i->header))
+	if (http_name_is_like(name, i->header))
 		return true;
 	return i->redact &&
 	       (http_slice_is_nocase(name, "Accept-Encoding") || http_slice_is_nocase(name, "TE") ||

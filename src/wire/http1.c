@@ -125,6 +125,23 @@ bool http_slice_is_nocase(struct http_slice s, const char *text)
 	return s.n == strlen(text) && same_nocase(s.p, text, s.n);
 }
 
+/* As part of the name of a variable. */
+static char in_variable(char c)
+{
+	c = lower(c);
+	return is_digit(c) || (c >= 'a' && c <= 'z') ? c : '_';
+}
+
+bool http_name_is_like(struct http_slice name, const char *header)
+{
+	if (name.n != strlen(header))
+		return false;
+	for (size_t i = 0; i < name.n; i++)
+		if (in_variable(name.p[i]) != in_variable(header[i]))
+			return false;
+	return true;
+}
+
 bool http_is_token(struct http_slice s)
 {
 	for (size_t i = 0; i < s.n; i++)

@@ -135,6 +135,9 @@ const struct http_slice *http_query(const struct http_target *t, const char *key
 bool http_slice_is(struct http_slice s, const char *text);        /* exactly */
 bool http_slice_is_nocase(struct http_slice s, const char *text); /* ASCII letters in any case */
 
+/* Whether a name of a header is this one to a server that has its headers as variables: "X_Key" is "X-Key" there. */
+bool http_name_is_like(struct http_slice name, const char *header);
+
 /* One or more characters of RFC 9110's token. */
 bool http_is_token(struct http_slice s);
 

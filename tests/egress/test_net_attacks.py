@@ -415,6 +415,13 @@ def test_requests_hidden_in_others(server, tls):
     assert [(data, answer) for data, answer in zip(whole, said) if '"DELETE"' in answer or answer.count("HTTP/1.1 200") > 1] == []
 
 
+def test_headers_that_look_alike(server):
+    """To servers that have headers as variables X_HTTP_Method_Override is what it is with dashes."""
+    names = ["X_HTTP_Method_Override", "X-HTTP_Method-Override", "x_http_method", "X.Original.URL", "X_Rewrite-Url"]
+    requests = [(POST + name + ": DELETE\r\n\r\n").encode() for name in names]
+    assert python(server, box_with(server, {"host": "web.test", "methods": ["POST"]}), f"say([speak(request)[9:12] for request in {requests}])") == ["403"] * len(names)
+
+
 # --- TLS -----------------------------------------------------------------------------------------------------------
 
 

@@ -227,6 +227,26 @@ TEST(http1_slices_compare)
 	CHECK(!http_slice_is_nocase((struct http_slice){ NULL, 0 }, "a"));
 }
 
+TEST(http1_names_that_are_alike)
+{
+	static const struct {
+		const char *name;
+		bool like;
+	} names[] = {
+		{ "X-Key1", true },  { "x_kEY1", true },   { "X.Key1", true },
+		{ "X-Key2", false }, { "X-Key", false },   { "X-Key1-", false },
+		{ "XxKey1", false }, { "_X-Key1", false }, { "X1Key1", false },
+		{ "", false },
+	};
+
+	for (unsigned int i = 0; i < ARRAY_LEN(names); i++) {
+		struct http_slice s = { names[i].name, strlen(names[i].name) };
+
+		CHECK(http_name_is_like(s, "X-Key1") == names[i].like);
+	}
+	CHECK(http_name_is_like((struct http_slice){ NULL, 0 }, ""));
+}
+
 /* --- what is refused --------------------------------------------------------------------------------------- */
 
 static const struct {
