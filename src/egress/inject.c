@@ -2,8 +2,8 @@
 /*
  * A header with a secret, put into a request on its way out.
  *
- * What the client has said by that header goes: there is one of it, and it is ours. Where answers must not show the secret, the request is also kept from asking for an
- * answer in which it could not be seen: compressed, or a part of something.
+ * What the client has said by that header goes: there is one of it, and it is ours. Where answers must not show the secret, requests are also kept from asking for an
+ * answer in which it could not be seen: compressed, or a part of something. So are those that get no header: a server may tell in one answer what it was told by another request.
  */
 #include "egress/tunnel.h"
 
@@ -85,37 +85,41 @@ static void put_text(struct text *t, const char *text)
 }
 
 /* Whether a header of the client's does not go on. */
-static bool is_dropped(const struct net_inject *i, struct http_slice name)
+static bool is_dropped(const struct net_inject *i, bool hides, struct http_slice name)
 {
-	if (http_name_is_like(name, i->header))
+	if (i != NULL && http_name_is_like(name, i->header))
 		return true;
-	return i->redact &&
+	return hides &&
 	       (http_slice_is_nocase(name, "Accept-Encoding") || http_slice_is_nocase(name, "TE") ||
 		http_slice_is_nocase(name, "Range") || http_slice_is_nocase(name, "If-Range"));
 }
 
-/* Line by line: the request line, then headers as they came, then ours. */
-static void rewrite(const struct http_head *h, const char *head, size_t n,
-		    const struct net_inject *i, const char *value, struct text *to)
+/* Line by line: the request line, then headers as they came, then ours. i NULL: there is none. */
+static void rewrite(const struct http_head *h, const struct net_inject *i, bool hides,
+		    const char *value, struct text *to)
 {
-	const char *lf = memchr(head, '\n', n);
+	const char *line = h->method.p; /* an empty one may stand before it */
+	const char *end = rawmemchr(line, '\n');
 
-	put(to, head, (size_t)(lf + 1 - head));
+	put(to, line, (size_t)(end + 1 - line));
 	for (unsigned int k = 0; k < h->nh; k++) {
-		if (is_dropped(i, h->h[k].name))
+		if (is_dropped(i, hides, h->h[k].name))
 			continue;
 		put(to, h->h[k].name.p, h->h[k].name.n);
 		put_text(to, ": ");
 		put(to, h->h[k].value.p, h->h[k].value.n);
 		put_text(to, "\r\n");
 	}
-	if (i->redact)
+	if (hides)
 		put_text(to, "Accept-Encoding: identity\r\n");
-	put_text(to, i->header);
-	put_text(to, ": ");
-	put_text(to, i->prefix);
-	put_text(to, value);
-	put_text(to, "\r\n\r\n");
+	if (i != NULL) {
+		put_text(to, i->header);
+		put_text(to, ": ");
+		put_text(to, i->prefix);
+		put_text(to, value);
+		put_text(to, "\r\n");
+	}
+	put_text(to, "\r\n");
 }
 
 /* The head that is held becomes this one. */
@@ -132,19 +136,21 @@ static int replace(struct econn *c, size_t at, size_t n, const struct text *by)
 int inject_head(struct econn *c, const struct http_head *h, size_t at, size_t *n)
 {
 	const struct net_rule *r = rule_for(c, h);
-	const char *value;
+	bool hides = inject_hides(c);
+	const char *value = NULL;
 	struct text t = { .cap = HOLD_MAX };
 	int failed;
 
-	if (r == NULL)
+	if (r == NULL && !hides)
 		return 0;
-	value = secrets_value(c->box->e, r->inject.secret, c->name);
-	if (value == NULL || (r->inject.redact && h->upgrade_websocket))
+	if (r != NULL)
+		value = secrets_value(c->box->e, r->inject.secret, c->name);
+	if ((r != NULL && value == NULL) || (hides && h->upgrade_websocket))
 		return -EPERM;
 	t.p = malloc(t.cap);
 	if (t.p == NULL)
 		return -ENOMEM;
-	rewrite(h, c->hold + at, *n, &r->inject, value, &t);
+	rewrite(h, r != NULL ? &r->inject : NULL, hides, value, &t);
 	failed = t.failed ? -ENOBUFS : replace(c, at, *n, &t);
 	if (failed == 0)
 		*n = t.n;

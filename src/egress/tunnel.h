@@ -95,7 +95,7 @@ struct authority *secrets_authority(const struct egress *e, uint64_t box);
 
 /* --- inject.c --- */
 
-/* The head [at, at + n) of what is held gets its header, if a rule says so; *n is its new length. 0; -EPERM: there is no such secret; -ENOBUFS: it becomes too long. */
+/* The head [at, at + n) of what is held gets its header, if a rule says so, and asks for an answer that can be looked through; *n is its new length. 0; -EPERM: there is no such secret; -ENOBUFS: it becomes too long. */
 int inject_head(struct econn *c, const struct http_head *head, size_t at, size_t *n);
 /* Whether answers to this connection must hide something. */
 bool inject_hides(const struct econn *c);

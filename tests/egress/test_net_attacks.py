@@ -540,6 +540,26 @@ TRICKS = ["x-kEY: mine", "X-KEY: mine\r\nX-Key: mine", "X_Key: mine", "x_kEY: mi
           "X-Këy: mine", "\ufeffX-Key: mine"]
 
 
+def test_there_is_one_header_and_it_is_ours(server):
+    """A request that a server could read otherwise is refused, or goes on without what the client has said."""
+    box = box_with(server, {**RULE, "inject": {"header": "X-Key", "secret": "web", "redact": False}})
+    requests = [f"GET /echo/ HTTP/1.1\r\nHost: web.test\r\n{trick}\r\n\r\n".encode() for trick in TRICKS] + [b"\r\nGET /echo/ HTTP/1.1\r\nHost: web.test\r\n\r\n"]
+    said = python(server, box, f"say([speak(request, port=443, tls=True).rpartition('\\n')[2] for request in {requests}])")
+    assert [answer == "reset" for answer in said] == [False] * 9 + [True] * 14 + [False]
+    for headers in [json.loads(answer)["headers"] for answer in said if answer != "reset"]:
+        assert [value for name, value in headers if "key" in name.lower()] == [TOKEN] and "mine" not in json.dumps(headers)
+
+
+def test_a_part_or_a_compressed_form_of_an_answer(server):
+    """Not of answers to other requests of that connection either: a server may tell there what it was told before."""
+    box = box_with(server, {**RULE, "paths": ["/echo/with"], "inject": AUTHORIZATION}, "web.test")
+    assert python(server, box, """
+        heads = b"Host: web.test\\r\\nAccept-Encoding: gzip\\r\\nTE: gzip\\r\\nRange: bytes=0-3\\r\\nIf-Range: x\\r\\n"
+        said = speak(b"GET /echo/with HTTP/1.1\\r\\n" + heads + b"\\r\\nGET /echo/gzip HTTP/1.1\\r\\n" + heads + b"Connection: close\\r\\n\\r\\n", port=443, tls=True)
+        say(said.count("HTTP/1.1 200"), "Range" in said, "gzip" in said, said.count("uthorization"), "sk-inject" in said)
+        """) == [2, False, False, 1, False]
+
+
 def test_methods_that_tell_what_they_were_sent(server):
     """TRACE, and a redirection to where there is no TLS: nothing of it is read, and nothing is sent in the clear."""
     said = python(server, box_with(server, {**RULE, "inject": AUTHORIZATION}, "web.test:80"), """
