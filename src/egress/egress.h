@@ -338,6 +338,8 @@ int proxy_tell(struct econn *c, int error);
 /* Look at what is held: c->pass bytes of it may go out, c->whole when nothing more is to be looked at. 0, or -EACCES: it is for somebody else than it
  * may be, -EPERM: it asks for what it may not, and was told so, -EKEYREJECTED: its server cannot be trusted, and it was told so, -EBADMSG: nobody can tell what it is. Only when it is open. */
 int sniff_step(struct econn *c);
+/* Whether a name that is asked for on a connection to an address is one that a rule denies. */
+bool sniff_is_denied(const struct econn *c, const char *name);
 
 /* --- http_flow.c --- */
 

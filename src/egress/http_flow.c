@@ -27,20 +27,20 @@ struct http_flow {
 	struct http_head head;
 };
 
-/* "name", "name:80": is it where this connection leads? */
+/* "name", "name:80": is it where this connection leads? One that leads to an address may be for any name that no rule denies. */
 static bool is_ours(const struct econn *c, struct http_slice host)
 {
+	const char *colon = host.n > 0 ? memchr(host.p, ':', host.n) : NULL;
+	size_t n = colon != NULL ? (size_t)(colon - host.p) : host.n;
 	char name[DNSNAME_SIZE];
-	const char *colon;
-	size_t n = host.n;
 
-	if (!c->named || host.n == 0)
+	if (host.n == 0)
 		return true;
-	colon = memchr(host.p, ':', host.n);
+	if (!c->named)
+		return dnsname_read(host.p, n, name) < 0 || !sniff_is_denied(c, name);
 	if (colon != NULL) {
 		unsigned long port = 0;
 
-		n = (size_t)(colon - host.p);
 		for (size_t i = n + 1; i < host.n; i++) {
 			if (host.p[i] < '0' || host.p[i] > '9' || host.n - n > 6)
 				return false;

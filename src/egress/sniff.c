@@ -35,6 +35,13 @@ static int open_up(struct econn *c)
 	return tunnel_open(c);
 }
 
+bool sniff_is_denied(const struct econn *c, const char *name)
+{
+	struct net_verdict v = net_decide_name_port(&c->box->policy, name, c->port);
+
+	return !c->named && !v.allowed && v.rule >= 0;
+}
+
 static int look_at_tls(struct econn *c)
 {
 	struct tls_hello h;
@@ -47,7 +54,7 @@ static int look_at_tls(struct econn *c)
 	if (r <= 0)
 		return r < 0 ? -EBADMSG : 0;
 	/* Without a name the machine at the other end has but one answer, and it was allowed. */
-	if (c->named && h.has_name && strcmp(h.name, c->name) != 0)
+	if (h.has_name && (c->named ? strcmp(h.name, c->name) != 0 : sniff_is_denied(c, h.name)))
 		return -EACCES;
 	/* A second name in it that we cannot read, behind one that the rules have allowed. */
 	if (c->named && h.has_ech && c->verdict.rule >= 0)

@@ -325,6 +325,22 @@ def test_a_rule_that_denies_wins(server, policy, rules):
         """) == [[False] * 5, 2, [2, 2], PUBLIC]
 
 
+def test_a_name_that_is_denied_is_denied_by_its_address(server):
+    """Who finds its address elsewhere may connect to that, and may not ask for the name."""
+    box = box_with(server, "!other.test", policy="open")
+    assert python(server, box, f"""
+        request = b"GET / HTTP/1.1\\r\\nHost: %s\\r\\nConnection: close\\r\\n\\r\\n"
+        context = ssl._create_unverified_context()
+        def shakes(name):
+            try:
+                with socket.create_connection(("{OTHER}", 443), timeout=20) as s, context.wrap_socket(s, server_hostname=name) as t:
+                    return t.version()[:3]
+            except OSError:
+                return "reset"
+        say([speak(request % name, host="{OTHER}")[:12] for name in (b"web.test", b"other.test", b"Other.Test.:80", b"{OTHER}")], [shakes(name) for name in ("web.test", "other.test", None)])
+        """) == [["HTTP/1.1 200", "reset", "reset", "HTTP/1.1 200"], ["TLS", "reset", "TLS"]]
+
+
 # --- HTTP ----------------------------------------------------------------------------------------------------------
 
 
