@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Servers outside that misbehave, each on a port of its own, and answers of a resolver that does: see net_world.py, which runs them.
 
-PLAIN speak HTTP, or should; TLS are met by who wants to speak TLS; LENIENT are honest, and take what strict ones refuse. Whatever they could read is
-in DIRECTORY/told.
+PLAIN speak HTTP, or should; TLS are met by who wants to speak TLS, SHAKEN misbehave when hands were shaken; PASSES_ALERTS and UPGRADES are honest, and take what
+strict ones refuse. Whatever they were told in TLS is in DIRECTORY/told.
 """
 import json
 import os

@@ -7,7 +7,6 @@ import textwrap
 
 import pytest
 
-import net_villains
 from net import Net, needs_root, world  # noqa: F401
 from net_villains import ODD, PASSES_ALERTS, UPGRADES
 from net_world import ABSTRACT, INSIDE, INSIDE6, METADATA, OTHER, PRIVATE, PUBLIC, PUBLIC6
@@ -18,7 +17,6 @@ from test_net_run import ASK, SOCKS, lines
 pytestmark = needs_root
 
 UNREACHABLE, RESET = errno.ENETUNREACH, errno.ECONNRESET
-OPEN = {"policy": "open"}
 
 
 @pytest.fixture(scope="module")
@@ -62,7 +60,7 @@ def speak(*pieces, host="web.test", port=80, tls=False):
             s = ssl.create_default_context().wrap_socket(s, server_hostname=host)
         s.sendall(pieces[0])
         for piece in pieces[1:]:
-            time.sleep(0.2)
+            time.sleep(0.1)
             s.sendall(piece) if piece else s.shutdown(socket.SHUT_WR)
         while part := s.recv(65536):
             got += part
@@ -103,7 +101,7 @@ def family(address):
 
 def reached(address, by_device):
     with socket.socket(family(address)) as s:
-        s.settimeout(1)
+        s.settimeout(0.5)
         def fetch():
             if by_device:  # needs no route
                 s.setsockopt(socket.SOL_SOCKET, socket.SO_BINDTODEVICE, b"lo\\0")
@@ -560,7 +558,7 @@ def test_there_is_one_header_and_it_is_ours(server):
     """A request that a server could read otherwise is refused, or goes on without what the client has said."""
     box = box_with(server, {**RULE, "inject": {"header": "X-Key", "secret": "web", "redact": False}})
     requests = [f"GET /echo/ HTTP/1.1\r\nHost: web.test\r\n{trick}\r\n\r\n".encode() for trick in TRICKS] + [b"\r\nGET /echo/ HTTP/1.1\r\nHost: web.test\r\n\r\n"]
-    said = python(server, box, f"say([speak(request, port=443, tls=True).rpartition('\\n')[2] for request in {requests}])")
+    said = python(server, box, f"say(at_once(lambda request: speak(request, port=443, tls=True).rpartition('\\n')[2], {requests}))")
     assert [answer == "reset" for answer in said] == [False] * 9 + [True] * 14 + [False]
     for headers in [json.loads(answer)["headers"] for answer in said if answer != "reset"]:
         assert [value for name, value in headers if "key" in name.lower()] == [TOKEN] and "mine" not in json.dumps(headers)
