@@ -71,6 +71,16 @@ void bounds_spent(struct ebox *b, enum way w, uint64_t bytes)
 	figures_changed(b);
 }
 
+bool bounds_may_begin(const struct egress *e, int fd)
+{
+	return fd < e->fds / 2;
+}
+
+bool bounds_may_go_on(const struct egress *e, int fd)
+{
+	return fd < e->fds / 4 * 3;
+}
+
 bool bounds_reached(const struct ebox *b)
 {
 	uint64_t most = b->policy.bounds.bytes;

@@ -585,6 +585,7 @@ static int accept_one(struct ebox *b, int listener, enum entry entry)
 	if (fd < 0)
 		return errno == ECONNABORTED || errno == EINTR ? 0 : -errno;
 	if (b->nconns >= b->policy.bounds.connections || b->e->nconns >= CONNS_MAX ||
+	    !bounds_may_begin(b->e, fd) ||
 	    !bucket_take(&b->arrivals, b->e->loop.now_us, CONNS_A_SECOND, CONNS_AT_ONCE)) {
 		b->figures.refused++;
 		figures_changed(b);

@@ -43,6 +43,8 @@ static int try_next(struct econn *c)
 		socket(a->v6 ? AF_INET6 : AF_INET, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
 	if (c->server_fd < 0)
 		return -errno;
+	if (!bounds_may_go_on(c->box->e, c->server_fd))
+		return -EMFILE;
 	(void)setsockopt(c->server_fd, IPPROTO_TCP, TCP_NODELAY, &one, sizeof(one));
 	(void)memcpy(&v6.sin6_addr, a->a, sizeof(v6.sin6_addr));
 	(void)memcpy(&v4.sin_addr, a->a, sizeof(v4.sin_addr));

@@ -221,7 +221,7 @@ int dns_accept(struct ebox *b)
 
 	if (fd < 0)
 		return errno == EAGAIN || errno == EINTR || errno == ECONNABORTED ? 0 : -errno;
-	if (b->ndns_conns >= DNS_CONNS_MAX)
+	if (b->ndns_conns >= DNS_CONNS_MAX || !bounds_may_begin(b->e, fd))
 		return 0;
 	c = calloc(1, sizeof(*c));
 	if (c == NULL || loop_watch(&b->e->loop, &c->watch, fd, EPOLLIN, on_conn, c) < 0 ||

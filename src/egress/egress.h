@@ -147,6 +147,7 @@ struct egress {
 	struct pipes *pipes;
 	struct secrets *secrets; /* NULL: there are none */
 	unsigned int ntunnels;
+	int fds; /* descriptors that there may be */
 };
 
 /* --- bucket.c --- */
@@ -163,6 +164,9 @@ void bounds_spent(struct ebox *b, enum way w, uint64_t bytes);
 bool bounds_reached(const struct ebox *b);
 /* Its connections are looked at again when more may go. */
 void bounds_wait(struct ebox *b);
+/* Whether a new connection, or one that is there, may have this descriptor: the last ones are for the next box, which the keeper could not hand over otherwise. */
+bool bounds_may_begin(const struct egress *e, int fd);
+bool bounds_may_go_on(const struct egress *e, int fd);
 void bounds_done(struct ebox *b);
 
 /* --- figures.c --- */

@@ -12,6 +12,7 @@
 #include "base/own.h"
 #include "base/str.h"
 
+#include <limits.h>
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
@@ -46,6 +47,13 @@ static int take_argument(struct arguments *a, const char *arg)
 	return 0;
 }
 
+static int descriptors(void)
+{
+	struct rlimit l;
+
+	return getrlimit(RLIMIT_NOFILE, &l) < 0 || l.rlim_cur > INT_MAX ? INT_MAX : (int)l.rlim_cur;
+}
+
 static int start(struct egress *e, const struct arguments *a,
 		 int (*confine)(uint32_t uid, uint32_t gid, struct err *e), struct err *err)
 {
@@ -77,6 +85,7 @@ int egress_main(int argc, char **argv, int (*confine)(uint32_t uid, uint32_t gid
 			return 2;
 	(void)signal(SIGPIPE, SIG_IGN);
 	io_raise_limit(RLIMIT_NOFILE);
+	e.fds = descriptors();
 	if (start(&e, &a, confine, &err) < 0) {
 		(void)dprintf(STDERR_FILENO, "glovebox egress: %s\n", err.text);
 		return 1;

@@ -29,8 +29,10 @@ int pipes_start(struct egress *e)
 	return e->pipes == NULL ? -ENOMEM : 0;
 }
 
-static int take_pipe(struct pipes *p, int ret[2])
+static int take_pipe(struct egress *e, int ret[2])
 {
+	struct pipes *p = e->pipes;
+
 	if (p->nspare > 0) {
 		p->nspare--;
 		ret[0] = p->spare[p->nspare][0];
@@ -40,6 +42,11 @@ static int take_pipe(struct pipes *p, int ret[2])
 	if (pipe2(ret, O_CLOEXEC | O_NONBLOCK) < 0) {
 		ret[0] = ret[1] = -1;
 		return -errno;
+	}
+	if (!bounds_may_go_on(e, ret[1])) {
+		fd_close(&ret[0]);
+		fd_close(&ret[1]);
+		return -EMFILE;
 	}
 	if (p->nlarge < LARGE_MAX && fcntl(ret[1], F_SETPIPE_SZ, AT_ONCE) > 0)
 		p->nlarge++;
@@ -70,7 +77,7 @@ static int fill(struct egress *e, struct relay *r, uint64_t most)
 	if (r->ended)
 		return 0;
 	if (r->pipe[0] < 0) {
-		failed = take_pipe(e->pipes, r->pipe);
+		failed = take_pipe(e, r->pipe);
 		if (failed < 0)
 			return failed;
 	}

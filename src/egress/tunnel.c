@@ -430,6 +430,12 @@ static struct tunnel *tunnel_new(struct econn *c, enum side side, int *fd)
 		free(t);
 		return NULL;
 	}
+	if (!bounds_may_go_on(b->e, pair[1])) {
+		fd_close(&pair[0]);
+		fd_close(&pair[1]);
+		free(t);
+		return NULL;
+	}
 	*t = (struct tunnel){ .next = b->tunnels,
 			      .at = &b->tunnels,
 			      .box = b,

@@ -28,8 +28,9 @@ INJECT = {"host": "web.test", "inject": AUTHORIZATION}
 class Two(Net):
     """A server with two tenants, one of whom is asked for by `by`."""
 
-    def __init__(self, world, folder, **options):
-        super().__init__(world, folder, listen="127.0.0.1:8764", tokens=TOKENS, secret="web=env:WEB_TOKEN@web.test", secret_ca_file=world.folder / "ca.pem", env={"WEB_TOKEN": TOKEN}, **options)
+    def __init__(self, world, folder, port=8764, before=()):
+        super().__init__(world, folder, listen=f"127.0.0.1:{port}", tokens=TOKENS, secret="web=env:WEB_TOKEN@web.test", secret_ca_file=world.folder / "ca.pem", env={"WEB_TOKEN": TOKEN})
+        self.prefix += before
         self.world, self.tenant = world, "good"
 
     def connect(self, timeout=REQUEST_S):
@@ -177,7 +178,7 @@ class Attacker:
             assert self.server.request("PUT", f"{self.path}/files/stop", b"")[0] in (200, 201, 204)
         until(lambda: self.now()["status"] != "running", "it stops")
         said = self.now()
-        assert said["exit_code"] == 0, said
+        assert said["exit_code"] == 0, said["stderr"]
         until(lambda: self.figures()["open"] == 0, "its connections are closed")
         self.leave()
         return [json.loads(line) for line in said["stdout"].splitlines() if line != "on"]
@@ -315,6 +316,28 @@ def test_ten_thousand_connections(server, victim):
     until(lambda: attacker.figures()["open"] == 512, "as many are open as there may be")
     victim()
     attacker.stop()
+
+
+def test_all_descriptors_that_there_are(world, tmp_path):
+    """Where egress may have few, connections do not have the last ones: the next box gets its network, and nobody's connections end by it."""
+    with Two(world, tmp_path, port=8763, before=["prlimit", "--nofile=1000"]) as server:
+        server.delete(server.box(network={"policy": "allow", "rules": [ANY]}))
+        server.egress = Egress(server)
+        attacker = Attacker(server, [ANY], """
+            web = socket.gethostbyname("web.test")
+            held = [quietly(socket.create_connection, (web, 7)) for i in range(700)]
+            on()
+            held[0].recv(6)
+            while goes_on():
+                held[0].sendall(b"x\\n")
+                assert held[0].recv(2) == b"x\\n"
+                time.sleep(0.02)
+            """)
+        until(lambda: attacker.figures()["open"] > 200, "many are open")
+        box = server.box(network={"policy": "allow", "rules": ["web.test"]})
+        assert server.egress.descriptors() < 900
+        attacker.stop()
+        assert server.python(box, 'say(get("http://web.test/")["at"])') == [PUBLIC]
 
 
 @pytest.mark.parametrize("leave", [False, True])
