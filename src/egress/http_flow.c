@@ -20,6 +20,7 @@ enum flow_state { FLOW_HEAD, FLOW_LENGTH, FLOW_CHUNKS, FLOW_ANSWER };
 
 struct http_flow {
 	enum flow_state state;
+	bool plain; /* the head that is held has a path, not a whole URL */
 	size_t scanned;
 	uint64_t left;
 	uint64_t requests;
@@ -156,10 +157,11 @@ static int take_head(struct econn *c, struct http_flow *f)
 	struct http_refusal why;
 	ptrdiff_t n;
 	size_t len;
-	int r = proxy_origin_form(c, c->pass);
+	int r = f->plain ? 1 : proxy_origin_form(c, c->pass);
 
 	if (r <= 0)
 		return r;
+	f->plain = true;
 	n = http_head_parse(c->hold + c->pass, c->held - c->pass, &f->scanned, &f->head, &why);
 	if (n <= 0)
 		return n < 0 ? -EBADMSG : 0;
@@ -181,6 +183,7 @@ static int take_head(struct econn *c, struct http_flow *f)
 	if (r < 0)
 		return r;
 	f->requests++;
+	f->plain = false;
 	f->scanned = 0;
 	c->pass += len;
 	if (f->head.upgrade_websocket) {

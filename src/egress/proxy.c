@@ -180,6 +180,7 @@ static void request_step(struct econn *c)
 
 int proxy_origin_form(struct econn *c, size_t at)
 {
+	char name[DNSNAME_SIZE];
 	struct endpoint to;
 	const char *url;
 	size_t path, n = c->held - at;
@@ -189,7 +190,8 @@ int proxy_origin_form(struct econn *c, size_t at)
 	if (head_end(c->hold + at, n) == 0)
 		return n > REQUEST_MAX ? -EACCES : 0;
 	if (url_of(c->hold + at, n, &to, &url, &path) < 0 || to.port != c->port ||
-	    (c->named && strcmp(to.host, c->name) != 0))
+	    (c->named &&
+	     (dnsname_read(to.host, strlen(to.host), name) < 0 || strcmp(name, c->name) != 0)))
 		return -EACCES;
 	n = (size_t)(url - c->hold);
 	c->held -= path;

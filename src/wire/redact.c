@@ -31,6 +31,7 @@ void redact_done(struct redact *r)
 	if (r->held != NULL)
 		explicit_bzero(r->held, r->cap);
 	free(r->held);
+	free(r->v);
 	redact_init(r);
 }
 
@@ -49,15 +50,33 @@ static bool has(const struct redact *r, const void *p, size_t n)
 	return false;
 }
 
+static int make_room(struct redact *r)
+{
+	unsigned int room = r->room == 0 ? 16 : 2 * r->room;
+	struct redact_pattern *v;
+
+	if (r->n < r->room)
+		return 0;
+	v = reallocarray(r->v, room, sizeof(*v));
+	if (v == NULL)
+		return -ENOMEM;
+	r->v = v;
+	r->room = room;
+	return 0;
+}
+
 static int add(struct redact *r, const void *p, size_t n)
 {
-	struct redact_pattern *v = &r->v[r->n];
+	struct redact_pattern *v;
 	size_t k = 0;
 
 	if (n < SHORTEST || has(r, p, n))
 		return 0;
 	if (r->n == REDACT_MAX || n > REDACT_HELD)
 		return -E2BIG;
+	if (make_room(r) < 0)
+		return -ENOMEM;
+	v = &r->v[r->n];
 	*v = (struct redact_pattern){ .p = malloc(n),
 				      .n = n,
 				      .fallback = calloc(n + 1, sizeof(*v->fallback)) };

@@ -9,7 +9,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-enum { REDACT_MAX = 64, REDACT_HELD = 24 * 1024 };
+enum { REDACT_MAX = 1024, REDACT_HELD = 24 * 1024 };
 
 struct redact_pattern {
 	uint8_t *p;
@@ -20,8 +20,8 @@ struct redact_pattern {
 };
 
 struct redact {
-	struct redact_pattern v[REDACT_MAX];
-	unsigned int n;
+	struct redact_pattern *v;
+	unsigned int n, room;
 	uint64_t pairs[1024]; /* a bit for each two bytes that a pattern begins with */
 	uint8_t *held;        /* exactly what may be the beginning of a pattern */
 	size_t nheld, cap;
