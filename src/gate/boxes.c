@@ -213,6 +213,7 @@ struct abox *abox_find(struct req *r, bool ready)
 	struct abox *a = named ? abox_named(r->g, r->tenant, id.p + 5, id.n - 5)
 			       : abox_with_id(r->g, r->tenant, id.p, id.n);
 	int n = (int)(id.n < 128 ? id.n : 128);
+	char ended[OWN_TIME];
 
 	if (a != NULL && (!ready || a->state == ABOX_READY))
 		return a;
@@ -220,11 +221,13 @@ struct abox *abox_find(struct req *r, bool ready)
 	if (a != NULL)
 		own_refuse(r, OWN_WRONG_STATE, NULL, "the box '%s' is %s", a->id,
 			   abox_state_str(a));
-	else if (t != NULL)
+	else if (t != NULL) {
+		own_time_text(ended, own_now_ms() - (r->g->loop.now_us - t->at_us) / 1000);
 		own_refuse_with(r, OWN_GONE, NULL,
-				(const char *const[]){ "reason", abox_reason_str(t->reason), NULL },
+				(const char *const[]){ "reason", abox_reason_str(t->reason),
+						       "ended_at", ended, NULL },
 				"the box '%s' has ended: %s", t->id, abox_reason_str(t->reason));
-	else
+	} else
 		own_refuse(r, OWN_NOT_FOUND, NULL, "there is no box '%.*s'", n, id.p);
 	return NULL;
 }

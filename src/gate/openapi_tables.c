@@ -415,6 +415,7 @@ const struct api_member api_members[] = {
 	{ "ErrorBody", "hint", "string null", 0, NULL, "what to do" },
 	{ "ErrorBody", "request_id", "string", 0, NULL, "as in X-Request-Id and in the log" },
 	{ "ErrorBody", "reason", "string", MEMBER_OPTIONAL, "ttl idle deleted oom restart crashed", "of gone: why the box ended" },
+	{ "ErrorBody", "ended_at", "string", MEMBER_OPTIONAL, NULL, "of gone: when it ended, RFC 3339; not there where only the reason is known" },
 	{ "ErrorBody", "id", "string", MEMBER_OPTIONAL, NULL, "of name_taken: the box that has the name; of answer_gone: the cell or command" },
 	{ "ErrorBody", "status", "string null", MEMBER_OPTIONAL, NULL, "of answer_gone: how it ended; null: nobody knows" },
 	{ "Error", "error", "ErrorBody", 0, NULL, "what is wrong" },

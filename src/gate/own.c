@@ -231,15 +231,21 @@ uint64_t own_now_ms(void)
 	return (uint64_t)t.tv_sec * 1000 + (uint64_t)t.tv_nsec / 1000000;
 }
 
-void own_time(struct json *j, const char *key, uint64_t unix_ms)
+void own_time_text(char text[OWN_TIME], uint64_t unix_ms)
 {
 	time_t s = (time_t)(unix_ms / 1000);
-	char text[OWN_TIME];
 	struct tm tm;
 	size_t n;
 
 	(void)gmtime_r(&s, &tm);
-	n = strftime(text, sizeof(text), "%Y-%m-%dT%H:%M:%S", &tm);
-	(void)snprintf(text + n, sizeof(text) - n, ".%03uZ", (unsigned int)(unix_ms % 1000));
+	n = strftime(text, OWN_TIME, "%Y-%m-%dT%H:%M:%S", &tm);
+	(void)snprintf(text + n, OWN_TIME - n, ".%03uZ", (unsigned int)(unix_ms % 1000));
+}
+
+void own_time(struct json *j, const char *key, uint64_t unix_ms)
+{
+	char text[OWN_TIME];
+
+	own_time_text(text, unix_ms);
 	json_str(j, key, text);
 }

@@ -45,4 +45,5 @@ void own_job_id(const struct gate *g, const char *box, uint64_t job, char id[OWN
 /* Milliseconds since 1970. */
 uint64_t own_now_ms(void);
 /* RFC 3339, UTC, with milliseconds. */
+void own_time_text(char text[OWN_TIME], uint64_t unix_ms);
 void own_time(struct json *j, const char *key, uint64_t unix_ms);

@@ -378,6 +378,17 @@ def test_deleted(server):
         assert refused(answer, 410, "gone")["reason"] == "deleted"
 
 
+def test_when_it_has_ended_is_said(server):
+    box = Box(server)
+    before = time.time()
+    box.delete()
+    after = time.time()
+    time.sleep(0.05)
+    said = [refused(box.get(), 410, "gone")["ended_at"] for _ in range(2)]
+    when = [datetime.datetime.fromisoformat(text.replace("Z", "+00:00")).timestamp() for text in said]
+    assert all(before - 0.1 <= one <= after + 0.1 for one in when) and abs(when[0] - when[1]) < 0.01, (before, said, after)
+
+
 def test_many_delete_it(server):
     box = Box(server)
     with concurrent.futures.ThreadPoolExecutor(4) as pool:
