@@ -1,0 +1,159 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Bytes between files of this machine and those of a box."""
+from __future__ import annotations
+
+import os
+import secrets
+from typing import TYPE_CHECKING, AsyncIterable, AsyncIterator, BinaryIO, Iterable, List, Optional, Tuple, Union, cast
+
+from .. import _json
+from .._extract import Downloaded
+from .._folders import CHUNK, Filter, LocalPath, Packer, Progress, Unpacker
+from .._transport import aio as io
+from .._transport.patience import Patience
+from .._transport.trouble import Trouble
+from ..errors import GloveboxError, InvalidRequest
+from ..info import FileEntry, file_entry
+from .http import AsyncHttp, Body
+
+if TYPE_CHECKING:
+    from .files import AsyncReader, Content
+
+
+def body_of(content: Content, progress: Optional[Progress]) -> Tuple[Body, Optional[int], bool]:
+    """What is sent, how much it is if that is known, and whether it can be sent again."""
+    if isinstance(content, str):
+        content = content.encode("utf-8", "surrogateescape")
+    if isinstance(content, (bytes, bytearray, memoryview)):
+        data = bytes(content)
+        return data if progress is None else lambda: _pieces_of(data, progress), len(data), True
+    if hasattr(content, "read"):
+        file = cast(BinaryIO, content)
+        try:
+            begin = file.tell()
+            total = os.fstat(file.fileno()).st_size - begin
+        except (OSError, ValueError):
+            return lambda: _file_pieces(file, None, None, progress), None, False
+        return lambda: _file_pieces(file, begin, total, progress), total, True
+    pieces: Union[Iterable[bytes], AsyncIterable[bytes]] = content
+    return lambda: _counted(pieces, progress), None, False
+
+
+async def _pieces_of(data: bytes, progress: Optional[Progress]) -> AsyncIterator[bytes]:
+    for begin in range(0, len(data), CHUNK):
+        yield data[begin:begin + CHUNK]
+        if progress is not None:
+            progress(min(begin + CHUNK, len(data)), len(data))
+
+
+async def _file_pieces(file: BinaryIO, begin: Optional[int], total: Optional[int], progress: Optional[Progress]) -> AsyncIterator[bytes]:
+    """From where it was; as many bytes as were said."""
+    if begin is not None:
+        await io.beside(file.seek, begin)
+    done = 0
+    while total is None or done < total:
+        piece = await io.beside(file.read, CHUNK if total is None else min(CHUNK, total - done))
+        if not isinstance(piece, bytes):
+            raise InvalidRequest(f"a file that gives {type(piece).__name__} and not bytes: open it with mode \"rb\"")
+        if not piece:
+            if total is None:
+                return
+            raise GloveboxError("the file has become shorter while it was sent")
+        yield piece
+        done += len(piece)
+        if progress is not None:
+            progress(done, total)
+
+
+async def _counted(content: Union[Iterable[bytes], AsyncIterable[bytes]], progress: Optional[Progress]) -> AsyncIterator[bytes]:
+    done = 0
+    async for piece in io.each(content):
+        if not isinstance(piece, bytes):
+            raise InvalidRequest(f"pieces of a file are bytes, and not {type(piece).__name__}")
+        if piece:
+            yield piece
+        done += len(piece)
+        if progress is not None:
+            progress(done, None)
+
+
+async def save(file: AsyncReader, local: str, progress: Optional[Progress]) -> int:
+    """Under a name of its own first, which then takes the place of what is there."""
+    temporary = os.path.join(os.path.dirname(local), f".glovebox-{secrets.token_hex(8)}")
+    done = 0
+    try:
+        out = open(temporary, "xb", buffering=0)
+    except OSError as e:
+        raise GloveboxError(f"{local!r} cannot be written: {e.strerror or e}") from e
+    try:
+        with out:
+            held: List[bytes] = []
+            size = 0
+            async for piece in file:
+                held.append(piece)
+                size += len(piece)
+                if size >= CHUNK:
+                    await io.beside(_write, out, b"".join(held))
+                    done += size
+                    held, size = [], 0
+                    if progress is not None:
+                        progress(done, file.size)
+            await io.beside(_write, out, b"".join(held))
+            done += size
+        os.replace(temporary, local)
+    except BaseException as e:
+        try:
+            os.unlink(temporary)
+        except OSError:
+            pass
+        if isinstance(e, OSError) and not isinstance(e, GloveboxError):
+            raise GloveboxError(f"{local!r} cannot be written: {e.strerror or e}") from e
+        raise
+    if progress is not None:
+        progress(done, file.size)
+    return done
+
+
+def _write(out: BinaryIO, data: bytes) -> None:
+    view = memoryview(data)
+    while view:
+        view = view[out.write(view):]
+
+
+async def upload(http: AsyncHttp, target: str, local: LocalPath, wanted: Optional[Filter], gzip: bool, progress: Optional[Progress]) -> FileEntry:
+    first: List[Packer] = [await io.beside(Packer, local, wanted, gzip)]
+    kind = b"application/gzip" if gzip else b"application/x-tar"
+
+    async def pieces() -> AsyncIterator[bytes]:
+        packer = first.pop() if first else await io.beside(Packer, local, wanted, gzip)
+        while True:
+            piece = await io.beside(packer.next)
+            if not piece:
+                break
+            yield piece
+            if progress is not None:
+                progress(packer.done, packer.total)
+
+    reply = await http.call("PUT", target, pieces, ((b"content-type", kind),), silence=http.timeout)
+    return file_entry(_json.decode(reply.body, target))
+
+
+async def download(http: AsyncHttp, target: str, local: LocalPath, most: int, most_files: int, strict: bool, progress: Optional[Progress]) -> Downloaded:
+    exchange = await http.open("GET", target)
+    try:
+        unpacker = await io.beside(Unpacker, local, most, most_files, strict)
+        try:
+            while True:
+                piece = await exchange.chunk(Patience(http.timeout))
+                if not piece:
+                    break
+                await io.beside(unpacker.feed, piece)
+                if progress is not None:
+                    progress(unpacker.done, None)
+            return await io.beside(unpacker.finish)
+        finally:
+            await io.beside(unpacker.close)
+    except Trouble as trouble:
+        raise http.failed(trouble, "GET", target) from None
+    finally:
+        await exchange.close()

@@ -1,0 +1,185 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Events of a cell or command as they come. When the connection is lost, or the gate, it goes on behind the last event."""
+from __future__ import annotations
+
+import collections
+import os
+import time
+from typing import AsyncIterator, Callable, Deque, Generic, Mapping, Optional, Protocol, Tuple, TypeVar
+
+from .. import _json
+from .._sse import Message, Parser
+from .._transport import aio as io
+from .._transport.patience import Patience
+from .._transport.trouble import Lost, Trouble
+from ..errors import Closed, GloveboxError, ProtocolError
+from .http import JSON_TYPE, Answer, AsyncHttp, quoted
+
+E = TypeVar("E")
+
+# A comment comes every 15 s.
+SILENCE_S = 45.0
+# Without one event in between.
+LOSSES_MAX = 8
+
+
+class AsyncPlace(Protocol):
+    """A box, as far as what runs in it needs to know."""
+
+    memory: Optional[int]
+
+    async def way(self) -> Tuple[AsyncHttp, str]: ...
+
+
+class AsyncStream(Generic[E]):
+    """An iterator over events, which begins with the first of them. Leaving it early leaves what runs running, but for Ctrl-C and a cancelled
+    task: those end it.
+
+    kind: "cell" or "command". Either `start` is the body of a request that begins something, or `id` names what runs already.
+    """
+
+    def __init__(self, box: AsyncPlace, kind: str, parse: Callable[[str, Mapping[str, object]], E], *, start: Optional[bytes] = None,
+                 id: Optional[str] = None, after: int = 0) -> None:
+        self._box, self._kind, self._parse = box, kind, parse
+        self._start, self._key, self._id = start, os.urandom(12).hex(), id
+        self._last = after
+        self._exchange: Optional[Answer] = None
+        self._parser = Parser(0)
+        self._ready: Deque[Message] = collections.deque()
+        self._ended = False  # its `end` has come
+        self._over = False
+        self._losses = 0
+
+    @property
+    def id(self) -> Optional[str]:
+        """Of the cell or command; None before its first event."""
+        return self._id
+
+    @property
+    def last(self) -> int:
+        """The number of the last event that was given out."""
+        return self._last
+
+    async def __aenter__(self) -> AsyncStream[E]:
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await self.close()
+
+    def __aiter__(self) -> AsyncIterator[E]:
+        return self
+
+    async def close(self) -> None:
+        """Stops listening. What runs goes on."""
+        self._over = True
+        exchange, self._exchange = self._exchange, None
+        if exchange is not None:
+            await exchange.close()
+
+    async def __anext__(self) -> E:
+        try:
+            while not self._over:
+                while self._ready:
+                    event = self._take(self._ready.popleft())
+                    if event is not None:
+                        return event
+                await self._more()
+        except Exception:
+            await self.close()
+            raise
+        except BaseException:
+            await self.close()
+            if self._start is not None and not self._ended:
+                await io.finish(self.end, 3.0)
+            raise
+        raise StopAsyncIteration
+
+    def _take(self, message: Message) -> Optional[E]:
+        """An event, if it is a new one."""
+        data = _json.decode(message.data, f"events of a {self._kind}")
+        seq = _json.integer(data, "seq")
+        if self._id is None:
+            self._id = _json.text(data, self._kind)
+        if seq <= self._last:
+            return None
+        event = self._parse(message.name, data)
+        self._last, self._losses = seq, 0
+        if message.name == "end":
+            self._ended = True
+        return event
+
+    async def _more(self) -> None:
+        """Reads on, or connects again."""
+        try:
+            if self._exchange is None:
+                await self._connect()
+                if self._exchange is None:
+                    return
+            piece = await self._exchange.chunk(Patience(SILENCE_S))
+            if piece:
+                self._ready.extend(self._parser.feed(piece))
+                return
+            if self._ended:
+                self._over = True
+                return
+            raise Lost("the stream ended before what runs had ended")
+        except Trouble as trouble:
+            await self._lost(trouble)
+
+    async def _lost(self, trouble: Trouble) -> None:
+        exchange, self._exchange = self._exchange, None
+        if exchange is not None:
+            await exchange.close()
+        if self._ended:
+            self._over = True
+            return
+        self._losses += 1
+        if self._losses > LOSSES_MAX:
+            http, box = await self._box.way()
+            raise http.failed(trouble, "GET", f"{box}/{self._kind}s/{self._id}/events")
+        await io.sleep(0.05 * (self._losses - 1))
+
+    async def _connect(self) -> None:
+        http, box = await self._box.way()
+        path = f"{box}/{self._kind}s"
+        last: Tuple[Tuple[bytes, bytes], ...] = ((b"last-event-id", b"%d" % self._last),) if self._last else ()
+        self._parser = Parser(http.answer_max)
+        if self._id is not None:
+            exchange = await http.open("GET", f"{path}/{quoted(self._id)}/events", headers=last)
+        elif self._start is not None:
+            exchange = await http.open("POST", path, self._start, (JSON_TYPE, *last), key=self._key)
+        else:
+            raise Closed("there is nothing to follow")
+        if exchange.status == 204:
+            # Behind the last event.
+            await exchange.close()
+            self._over = True
+            return
+        kind = _json.header(exchange.headers, b"content-type") or ""
+        if not kind.startswith("text/event-stream"):
+            await exchange.close()
+            raise ProtocolError(f"an answer that is no stream of events [{http.where('POST', path)}]")
+        self._exchange = exchange
+
+    async def end(self, seconds: float) -> None:
+        """Ends what runs, because nobody will look at it any more; if that can be done at once."""
+        if self._id is None:
+            return
+        try:
+            http, box = await self._box.way()
+            await http.call("DELETE", f"{box}/{self._kind}s/{quoted(self._id)}", timeout=seconds)
+        except GloveboxError:
+            pass
+
+
+async def wait(box: AsyncPlace, kind: str, id: str, timeout: Optional[float], is_over: Callable[[_json.Object], bool]) -> Optional[_json.Object]:
+    """A cell or command when it has ended, by long polls; None: it has not in this time."""
+    until = None if timeout is None else time.monotonic() + timeout
+    http, path = await box.way()
+    while True:
+        left = 30.0 if until is None else max(0.0, min(30.0, until - time.monotonic()))
+        found = await http.answer("GET", f"{path}/{kind}s/{quoted(id)}?wait_ms={int(left * 1000)}", timeout=left + http.timeout)
+        if is_over(found):
+            return found
+        if until is not None and time.monotonic() >= until:
+            return None
