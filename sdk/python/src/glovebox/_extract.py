@@ -111,9 +111,9 @@ class Extractor:
             os.fchmod(self._file, self._member.mode & 0o755 | 0o600)
             os.utime(self._file, (self._member.mtime, self._member.mtime))
             found = os.fstat(self._file)
+            os.rename(self._temporary, self._name, src_dir_fd=self._open[-1], dst_dir_fd=self._open[-1])
             os.close(self._file)
             self._file = -1
-            os.rename(self._temporary, self._name, src_dir_fd=self._open[-1], dst_dir_fd=self._open[-1])
         except (OSError, OverflowError) as e:
             raise GloveboxError(f"{_shown(self._name)} cannot be written: {e}") from e
         self._made[self._where] = (found.st_dev, found.st_ino)
@@ -245,7 +245,7 @@ def _acts_on_terminals(name: bytes) -> bool:
 
 
 def _shown(name: bytes) -> str:
-    return plain(name[:400].decode("utf-8", "replace"))
+    return plain(name[:400].decode("utf-8", "replace")).replace("\n", "\\n").replace("\t", "\\t")
 
 
 def _unsafe(name: bytes, why: str) -> UnsafeArchive:

@@ -5,6 +5,7 @@ sockets included, and for every version of it since 10."""
 from __future__ import annotations
 
 import collections
+import time
 from typing import Any, Deque, Optional, Tuple, Union
 
 import websockets.client
@@ -93,7 +94,8 @@ class WebSocket:
 
     def receive(self, timeout: Optional[float] = None) -> Union[str, bytes, None]:
         """The next message; None when the connection was closed as it should be. TimeoutError when none comes in time."""
-        patience = Patience(timeout)
+        # Pings come all the time, and are no messages.
+        patience = Patience(None, None if timeout is None else time.monotonic() + timeout)
         while not self._messages:
             if self._closed or self._pipe is None:
                 return None

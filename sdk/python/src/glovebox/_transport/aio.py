@@ -65,7 +65,7 @@ class Pipe(asyncio.Protocol):
         return False
 
     def connection_lost(self, exc: Optional[Exception]) -> None:
-        self._over, self.is_deaf, self._error = True, True, exc
+        self._over, self.is_deaf, self._error, self._transport = True, True, exc, None
         _wake(self._reader)
         _wake(self._writer)
 
