@@ -111,7 +111,7 @@ class AsyncFiles:
         # A body that goes on has no end to wait for: its pauses are bounded.
         silence = None if isinstance(body, bytes) and len(body) < CHUNK else http.timeout
         reply = await http.call("PUT", target, body, headers, repeatable=again, silence=silence)
-        return file_entry(_json.decode(reply.body, target))
+        return file_entry(_json.decode(reply.body, http.where("PUT", target)))
 
     # --- whole directories ----------------------------------------------------------------------------------------------
 
@@ -183,7 +183,7 @@ class AsyncFiles:
         http, target = await self._file(path, "op=mkdir", "" if mode is None else f"mode={mode & 0o7777:o}")
         # To be done twice does no harm.
         reply = await http.call("POST", target, repeatable=True)
-        return file_entry(_json.decode(reply.body, target))
+        return file_entry(_json.decode(reply.body, http.where("POST", target)))
 
     async def move(self, path: BoxPath, to: BoxPath, *, overwrite: bool = True) -> FileEntry:
         """Another name or place. overwrite=False: FileExists if something is there."""

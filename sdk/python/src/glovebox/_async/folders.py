@@ -135,7 +135,7 @@ async def upload(http: AsyncHttp, target: str, local: LocalPath, wanted: Optiona
                 progress(packer.done, packer.total)
 
     reply = await http.call("PUT", target, pieces, ((b"content-type", kind),), silence=http.timeout)
-    return file_entry(_json.decode(reply.body, target))
+    return file_entry(_json.decode(reply.body, http.where("PUT", target)))
 
 
 async def download(http: AsyncHttp, target: str, local: LocalPath, most: int, most_files: int, strict: bool, progress: Optional[Progress]) -> Downloaded:

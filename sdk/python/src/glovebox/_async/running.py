@@ -133,7 +133,7 @@ class AsyncRunning:
             while True:
                 try:
                     reply = await http.call("POST", path, body, (JSON_TYPE,), key=key, silence=SILENCE_S)
-                    return _json.decode(reply.body, path)
+                    return _json.decode(reply.body, http.where("POST", path))
                 except ServerTimeout:
                     # It runs for long, or nobody is there: then this says so.
                     await http.call("GET", box, timeout=min(http.timeout, 20.0))

@@ -67,7 +67,10 @@ class AsyncWebSocket:
                 data = await pipe.read(patience.left())
                 if not data:
                     raise Lost("the connection ended before an answer")
-                protocol.receive_data(data)
+                try:
+                    protocol.receive_data(data)
+                except ValueError as e:  # of what is no HTTP
+                    raise Nonsense(str(e)) from None
                 events = protocol.events_received()
                 await self._flush(patience)
                 if events:

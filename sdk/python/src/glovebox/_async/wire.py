@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import ssl
 import time
-from typing import TYPE_CHECKING, AsyncIterable, AsyncIterator, List, Optional, Tuple, Union
+from typing import TYPE_CHECKING, AsyncIterable, AsyncIterator, List, Optional, Tuple, Union, cast
 
 import h11
 
@@ -85,6 +85,9 @@ async def _next_event(pipe: io.Pipe, state: h11.Connection, patience: Patience) 
         data = await pipe.read(patience.left())
         ended = not data
         if ended and state.their_state is h11.SEND_RESPONSE:
+            begun = state.trailing_data[0]
+            if begun and not b"HTTP/1.".startswith(begun[:7]):
+                raise Nonsense(f"an answer that begins with {begun[:40]!r}")
             raise Lost("the connection ended before an answer")
         state.receive_data(data)
 
@@ -196,7 +199,7 @@ class AsyncBroughtExchange:
         import httpx
 
         if self._pieces is None:
-            self._pieces = self._answer.aiter_raw()
+            self._pieces = cast(AsyncIterable[bytes], self._answer.stream).__aiter__()
         patience.left()
         try:
             async for piece in self._pieces:

@@ -139,7 +139,7 @@ class Box(Running):
         body, key = _json.encode(self._fields, "POST /v1/boxes"), os.urandom(12).hex()
         try:
             reply = http.call("POST", "/v1/boxes", body, (JSON_TYPE,), key=key)
-            self._known(http, _json.decode(reply.body, "POST /v1/boxes"), own)
+            self._known(http, _json.decode(reply.body, http.where("POST", "/v1/boxes")), own)
         except Exception:
             raise
         except BaseException:
@@ -147,7 +147,7 @@ class Box(Running):
             def undo(seconds: float) -> None:
                 try:
                     again = http.call("POST", "/v1/boxes", body, (JSON_TYPE,), key=key, timeout=seconds)
-                    made = _json.text(_json.decode(again.body, "POST /v1/boxes"), "id")
+                    made = _json.text(_json.decode(again.body, http.where("POST", "/v1/boxes")), "id")
                     http.call("DELETE", f"/v1/boxes/{quoted(made)}", timeout=seconds)
                     _owner.disown(made)
                 except GloveboxError:

@@ -125,7 +125,7 @@ class Client:
         return Http(address, wire, headers, self._timeout, self._answer_max, context, self._why_gone)
 
     def _why_gone(self) -> str:
-        if self._server is None:
+        if self._server is None or self._server.lives():
             return ""
         return f"; the private server of this process has ended: {self._server.last_words() or 'it said nothing'}"
 

@@ -136,7 +136,7 @@ def upload(http: Http, target: str, local: LocalPath, wanted: Optional[Filter], 
                 progress(packer.done, packer.total)
 
     reply = http.call("PUT", target, pieces, ((b"content-type", kind),), silence=http.timeout)
-    return file_entry(_json.decode(reply.body, target))
+    return file_entry(_json.decode(reply.body, http.where("PUT", target)))
 
 
 def download(http: Http, target: str, local: LocalPath, most: int, most_files: int, strict: bool, progress: Optional[Progress]) -> Downloaded:

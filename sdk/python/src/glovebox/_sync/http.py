@@ -166,7 +166,8 @@ class Http:
 
     def _pause(self, trouble: Trouble, attempt: int, until: float, repeatable: bool, method: str, path: str, timeout: Optional[float]) -> float:
         """How long to wait before the next attempt; raises what it means if there is none."""
-        may = isinstance(trouble, Refused) or (repeatable and isinstance(trouble, Lost))
+        # A private server that does not listen has ended; others may be on their way back.
+        may = (isinstance(trouble, Refused) and not self._why_gone()) or (repeatable and isinstance(trouble, Lost))
         if may and attempt < len(PAUSES) and time.monotonic() + PAUSES[attempt] < until and not self.closed:
             return PAUSES[attempt]
         raise self.failed(trouble, method, path, timeout) from None

@@ -134,7 +134,7 @@ class Running:
             while True:
                 try:
                     reply = http.call("POST", path, body, (JSON_TYPE,), key=key, silence=SILENCE_S)
-                    return _json.decode(reply.body, path)
+                    return _json.decode(reply.body, http.where("POST", path))
                 except ServerTimeout:
                     # It runs for long, or nobody is there: then this says so.
                     http.call("GET", box, timeout=min(http.timeout, 20.0))

@@ -68,7 +68,10 @@ class WebSocket:
                 data = pipe.read(patience.left())
                 if not data:
                     raise Lost("the connection ended before an answer")
-                protocol.receive_data(data)
+                try:
+                    protocol.receive_data(data)
+                except ValueError as e:  # of what is no HTTP
+                    raise Nonsense(str(e)) from None
                 events = protocol.events_received()
                 self._flush(patience)
                 if events:

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import ssl
 import time
-from typing import Iterable, Iterator, List, Optional, TYPE_CHECKING, Tuple, Union
+from typing import Iterable, Iterator, List, Optional, TYPE_CHECKING, Tuple, Union, cast
 
 import h11
 
@@ -86,6 +86,9 @@ def _next_event(pipe: io.Pipe, state: h11.Connection, patience: Patience) -> obj
         data = pipe.read(patience.left())
         ended = not data
         if ended and state.their_state is h11.SEND_RESPONSE:
+            begun = state.trailing_data[0]
+            if begun and not b"HTTP/1.".startswith(begun[:7]):
+                raise Nonsense(f"an answer that begins with {begun[:40]!r}")
             raise Lost("the connection ended before an answer")
         state.receive_data(data)
 
@@ -197,7 +200,7 @@ class BroughtExchange:
         import httpx
 
         if self._pieces is None:
-            self._pieces = self._answer.iter_raw()
+            self._pieces = cast(Iterable[bytes], self._answer.stream).__iter__()
         patience.left()
         try:
             for piece in self._pieces:
