@@ -255,14 +255,14 @@ async def test_lies_about_files(tmp_path):
 
 ACCEPT = b"HTTP/1.1 101 Switching Protocols\r\nUpgrade: websocket\r\nConnection: Upgrade\r\nSec-WebSocket-Accept: nonsense\r\n\r\n"
 SOCKETS = {
-    "a wrong accept": (ACCEPT, (glovebox.ProtocolError, glovebox.ConnectionLost), ""),
-    "no http": (b"SSH-2.0\r\n\r\n", (glovebox.ProtocolError, glovebox.ConnectionLost), ""),
+    "a wrong accept": (ACCEPT, (glovebox.ProtocolError, glovebox.ConnectionLost), "at http"),
+    "no http": (b"SSH-2.0\r\n\r\n", (glovebox.ProtocolError, glovebox.ConnectionLost), "at http"),
     "ok": (answer({}), glovebox.ProtocolError, "status 200, which nobody asked for"),
     "redirect": (answer({}, "302 Found", "Location: http://evil.test/"), glovebox.ProtocolError, "redirect"),
     "refused": (answer({"error": {"code": "too_many", "message": "eight are open"}}, "429 No"), glovebox.Busy, "eight are open"),
     "closed": (b"", glovebox.ConnectionLost, "before an answer"),
     "silence": (silent(), glovebox.ServerTimeout, "no answer in"),
-    "endless headers": (endless(b"HTTP/1.1 101 X\r\n", b"X-A: a\r\n"), (glovebox.ProtocolError, glovebox.ConnectionLost), ""),
+    "endless headers": (endless(b"HTTP/1.1 101 X\r\n", b"X-A: a\r\n"), (glovebox.ProtocolError, glovebox.ConnectionLost), "at http"),
 }
 
 

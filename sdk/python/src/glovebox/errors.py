@@ -231,6 +231,3 @@ class ProgramUnreachable(ApiError):
 
 class ServerError(ApiError):
     """Another 5xx: the fault is the server's."""
-
-
-__all__ = [name for name, value in list(globals().items()) if isinstance(value, type) and issubclass(value, GloveboxError)]

@@ -990,6 +990,8 @@ class _ErrorBody(TypedDict):
 class ErrorBody(_ErrorBody, total=False):
     # of gone: why the box ended
     reason: Literal["ttl", "idle", "deleted", "oom", "restart", "crashed"]
+    # of gone: when it ended, RFC 3339; not there where only the reason is known
+    ended_at: str
     # of name_taken: the box that has the name; of answer_gone: the cell or command
     id: str
     # of answer_gone: how it ended; null: nobody knows
