@@ -47,7 +47,7 @@ _unasync = tool("unasync")
 def _blocking(function):
     """The same for the blocking form, with what pytest says of a failed assert."""
     lines, first = inspect.getsourcelines(function)
-    while lines[0].startswith("@"):
+    while not lines[0].startswith(("async def", "def")):
         lines, first = lines[1:], first + 1
     text = _unasync.unasync("\n" + "".join(lines), "").split("\n", 2)[2]  # without what is said of files
     text = "\n" * (first - 1) + text
@@ -59,11 +59,13 @@ def _blocking(function):
     return found[function.__name__]
 
 
-def both(function):
-    """A test in both forms: test_x[async] and test_x[sync]."""
+def both(function=None, *, more=()):
+    """A test in both forms: test_x[async] and test_x[sync]. Those of `more` are left to `make test-all`."""
+    if function is None:
+        return functools.partial(both, more=more)
     blocking = _blocking(function)
 
-    @pytest.mark.parametrize("form", ["async", "sync"])
+    @pytest.mark.parametrize("form", [pytest.param(form, marks=[pytest.mark.more] if form in more else []) for form in ("async", "sync")])
     @functools.wraps(function)
     def run(form, **fixtures):
         if form == "async":

@@ -10,9 +10,9 @@ from pysdk import both, url_of, warm_box  # noqa: F401
 import glovebox
 import glovebox.outputs
 from glovebox import events
-from server import shared, until
+from server import WARM, shared
 
-server = shared()
+server = shared(**WARM)
 
 
 @both
@@ -50,7 +50,7 @@ async def test_pictures_and_other_mime_types(server, warm_box):
             html.pil()
 
 
-@both
+@both(more=["sync"])
 async def test_a_figure_of_matplotlib(server, warm_box):
     async with glovebox.AsyncBox.connect(warm_box, url=url_of(server)) as box:
         done = await box.run("%matplotlib inline\nimport matplotlib.pyplot as plt\n_ = plt.plot([1, 2])", timeout=60)
@@ -167,7 +167,7 @@ async def test_started_and_left_to_itself(server, warm_box):
             await box.get_cell("visr2222222223232323232323").get()
 
 
-@both
+@both(more=["sync"])
 async def test_kernels(server):
     async with glovebox.AsyncBox(url=url_of(server)) as box:
         other = box.kernel("other")
@@ -199,7 +199,7 @@ async def test_kernels(server):
         await box.restart()
 
 
-@both
+@both(more=["sync"])
 async def test_binary_output_and_spill(server):
     async with glovebox.AsyncBox(url=url_of(server), limits={"output_bytes": 1000}) as box:
         done = await box.run("import os; n = os.write(1, b'a\\xff\\x00b')", binary=True)
@@ -235,17 +235,23 @@ async def test_its_time_is_up(server):
             await box.run("import time; time.sleep(100)", timeout=0.2)
         assert isinstance(caught.value, TimeoutError) and caught.value.timeout == 0.2 and not caught.value.state_lost
         assert (await box.run("x")).text == "1"
-        with pytest.raises(glovebox.TimedOut, match="variables are lost") as caught:
-            await box.run("import time\nwhile True:\n    try:\n        time.sleep(100)\n    except KeyboardInterrupt:\n        pass", timeout=0.2)
-        assert caught.value.state_lost
-        done = await box.run("'x' in globals()")
-        assert done.text == "False" and done.kernel_restarted == "timeout"
         with pytest.raises(glovebox.InvalidRequest, match="timeout is 0"):
             await box.run("1", timeout=0)
         assert (await box.run("1", timeout=None)).ok
 
 
+@pytest.mark.more
 @both
+async def test_its_time_is_up_and_it_does_not_mind(server):
+    async with glovebox.AsyncBox(url=url_of(server)) as box:
+        with pytest.raises(glovebox.TimedOut, match="variables are lost") as caught:
+            await box.run("import time\nwhile True:\n    try:\n        time.sleep(100)\n    except KeyboardInterrupt:\n        pass", timeout=0.2)
+        assert caught.value.state_lost
+        done = await box.run("'time' in globals()")
+        assert done.text == "False" and done.kernel_restarted == "timeout"
+
+
+@both(more=["sync"])
 async def test_out_of_memory(server):
     async with glovebox.AsyncBox(url=url_of(server), limits={"memory_bytes": 256 << 20, "workspace_bytes": 1 << 20, "scratch_bytes": 1 << 20,
                                                             "shm_bytes": 1 << 20}) as box:
@@ -259,7 +265,7 @@ async def test_out_of_memory(server):
         assert (await box.run("1")).kernel_restarted == "oom"
 
 
-@both
+@both(more=["sync"])
 async def test_its_kernel_dies(server):
     async with glovebox.AsyncBox(url=url_of(server)) as box:
         with pytest.raises(glovebox.Crashed, match="variables are lost.*starts another") as caught:

@@ -50,7 +50,7 @@ async def test_its_time_is_up(server, warm_box):
         assert caught.value.result.stdout == "begun\n"
 
 
-@both
+@both(more=["sync"])
 async def test_out_of_memory(server):
     async with glovebox.AsyncBox(url=url_of(server), limits={"memory_bytes": 64 << 20, "workspace_bytes": 1 << 20, "scratch_bytes": 1 << 20,
                                                             "shm_bytes": 1 << 20}) as box:
@@ -109,7 +109,7 @@ async def test_started_and_left_to_itself(server, warm_box):
             await command.wait()
 
 
-@both
+@both(more=["sync"])
 async def test_much_output(server, warm_box):
     async with glovebox.AsyncBox.connect(warm_box, url=url_of(server)) as box:
         done = await box.sh("head -c 3000000 /dev/zero | tr '\\0' x")

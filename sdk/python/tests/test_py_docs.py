@@ -14,6 +14,7 @@ from test_py_made import mypy
 
 import glovebox
 from mcp_servers import HONEST
+from server import until
 
 PAGES = [ROOT / "docs" / "python.md", SDK / "README.md"]
 
@@ -31,8 +32,13 @@ EXAMPLES = list(examples())
 
 @pytest.fixture(scope="module", autouse=True)
 def one_server():
-    """For all of them; what looks after networks and tools is there before."""
-    with glovebox.Client() as client:
+    """For all of them, with an image of a kernel; what looks after networks and tools is there before."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("GLOVEBOX_WARM", "true")
+        client = glovebox.Client()
+        client.boxes.list()
+    with client:
+        until(lambda: "kernel" in client.health()["warm"], "the image of a kernel")
         with glovebox.Box(client=client, network="open") as box:
             box.tools.add("x", {"command": "python3", "args": ["-c", HONEST]})
         yield
@@ -61,6 +67,7 @@ def test_example(code, raises, tmp_path, monkeypatch):
         assert any(line.strip() == expected for line in lines), f"{expected!r} is not said:\n{said.getvalue()}"
 
 
+@pytest.mark.more
 def test_examples_are_typed(tmp_path):
     for name, code, _ in EXAMPLES:
         (tmp_path / f"{name.replace('-', '_')}.py").write_text("import glovebox\n\nasync def main() -> None:\n" + textwrap.indent(code, "    "))

@@ -30,7 +30,7 @@ async def test_written_and_read(server):
         assert await box.files.read_text("latin", encoding="latin-1") == "ä" and await box.files.read_text("latin", errors="replace") == "\ufffd"
 
 
-@both
+@both(more=["sync"])
 async def test_all_kinds_of_content(server, tmp_path):
     async with glovebox.AsyncBox(url=url_of(server)) as box:
         large = bytes(range(256)) * 4096
@@ -154,7 +154,7 @@ async def test_directories(server):
         assert await box.files.list() == []
 
 
-@both
+@both(more=["sync"])
 async def test_many_files_have_pages(server):
     async with glovebox.AsyncBox(url=url_of(server)) as box:
         await box.sh("touch $(seq 2500)")
@@ -188,7 +188,7 @@ async def test_what_is_refused(server):
             await box.files.stat(5)
 
 
-@both
+@both(more=["sync"])
 async def test_strange_names(server):
     async with glovebox.AsyncBox(url=url_of(server)) as box:
         for name in ("ä ö", "a?b#c%2F", "new\nline", "\x1b[31m", "~", "&=+", "-", "..."):

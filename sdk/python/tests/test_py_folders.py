@@ -68,14 +68,14 @@ async def test_up_and_down(server, local, tmp_path):
         assert [one.name for one in (tmp_path / "new").iterdir()] == ["back"]
 
 
-@both
+@both(more=["async"])
 async def test_gzip_and_what_is_wanted(server, local):
     async with glovebox.AsyncBox(url=url_of(server)) as box:
         await box.files.upload_dir(local, wanted=lambda path: path.name != "e" and "long" not in path.name, gzip=True)
         assert [one.path for one in await box.files.list(recursive=True)] == ["a", "d", "d/run", "link", "ä"]
 
 
-@both
+@both(more=["async"])
 async def test_an_empty_directory(server, tmp_path):
     (tmp_path / "empty").mkdir()
     async with glovebox.AsyncBox(url=url_of(server)) as box:
@@ -105,7 +105,7 @@ async def test_what_a_box_has_that_must_not_come_out(server, tmp_path):
         assert caught.value.member in skipped and not (tmp_path / "strict").exists()
 
 
-@both
+@both(more=["async"])
 async def test_bounds(server, tmp_path):
     async with glovebox.AsyncBox(url=url_of(server)) as box:
         await box.sh("for i in $(seq 20); do echo $i > f$i; done; head -c 1000000 /dev/zero > large")
@@ -116,7 +116,7 @@ async def test_bounds(server, tmp_path):
         assert list(tmp_path.iterdir()) == [], "nothing of it is left"
 
 
-@both
+@both(more=["async"])
 async def test_a_file_that_becomes_shorter(server, tmp_path):
     (tmp_path / "d").mkdir()
     (tmp_path / "d/f").write_bytes(b"x" * 3_000_000)

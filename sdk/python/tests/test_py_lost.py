@@ -10,9 +10,9 @@ from pysdk import both, url_of
 
 import glovebox
 from between import HANGS, LOST, Between, refusal
-from server import serve, shared, until  # noqa: F401
+from server import WARM, serve, shared, until  # noqa: F401
 
-server = shared()
+server = shared(**WARM)
 
 
 class Once:
@@ -28,7 +28,7 @@ class Once:
         return None
 
 
-@both
+@both(more=["sync"])
 async def test_an_answer_that_is_lost_is_asked_for_again(server):
     """And what it was about is done once: a box, a cell, a command."""
     with Between(server, Once(LOST, "POST", "/boxes", 2)) as between:
@@ -68,7 +68,7 @@ async def test_what_must_not_be_done_twice_is_not_repeated(server):
             assert sum(path.endswith("/input") for _, path, _ in between.seen) == 1
 
 
-@both
+@both(more=["sync"])
 async def test_a_stream_goes_on_behind_its_last_event(server):
     code = "import time\nfor i in range(30):\n    print(i, flush=True); time.sleep(0.02)\n'end'"
     with Between(server) as between:
@@ -97,7 +97,7 @@ async def test_a_stream_whose_beginning_is_lost(server):
             assert seen[-2].output.text == "1" and (await box.run("n")).text == "1"
 
 
-@both
+@both(more=["sync"])
 async def test_a_gap_is_told(server):
     async with glovebox.AsyncBox(url=url_of(server)) as box:
         stream = box.stream_command("for i in $(seq 70000); do echo $i; done", binary=True)
@@ -111,9 +111,9 @@ async def test_a_gap_is_told(server):
             assert gap.first <= gap.last
 
 
-@both
+@both(more=["sync"])
 async def test_a_gate_that_dies(serve):
-    server = serve()
+    server = serve(**WARM)
     async with glovebox.AsyncBox(url=url_of(server)) as box:
         await box.run("x = 1")
         seen = []
@@ -139,10 +139,11 @@ async def test_a_gate_that_dies(serve):
                 break
 
 
+@pytest.mark.more
 @both
 async def test_a_gate_that_dies_under_a_cell(serve):
     """Its answer is asked for again, by its key: run() says nothing of it."""
-    server = serve()
+    server = serve(**WARM)
     async with glovebox.AsyncBox(url=url_of(server)) as box:
         await box.run("n = 0")
         killer = threading.Timer(0.3, server.kill_gate)
@@ -152,7 +153,7 @@ async def test_a_gate_that_dies_under_a_cell(serve):
         assert (await box.run("n")).text == "1"
 
 
-@both
+@both(more=["sync"])
 async def test_the_server_is_busy_for_a_while(server):
     """What says Retry-After has done nothing: it is asked again, within the caller's time."""
     def busy(status, seconds):
@@ -183,6 +184,7 @@ async def test_no_answer(server):
             assert isinstance(caught.value, TimeoutError)
 
 
+@pytest.mark.more
 @both
 async def test_a_cell_that_says_nothing_for_long(server, monkeypatch):
     """It is asked whether anybody is there, and then waited for again; the silence of somebody who is gone has an end."""
@@ -227,6 +229,7 @@ def test_connections_are_kept(server):
         assert len(client._http.wire._idle) == 1
 
 
+@pytest.mark.more
 def test_an_idle_connection_that_was_closed(serve):
     """It is noticed before it is used, so that nothing has to be repeated that must not be."""
     server = serve(idle_timeout="1s")

@@ -9,9 +9,9 @@ from pysdk import both, url_of
 
 import glovebox
 from mcp_servers import HONEST
-from server import Server, needs_root, shared
+from server import WARM, Server, needs_root, shared
 
-cold = shared()
+cold = shared(**WARM)
 
 
 @pytest.fixture(scope="module")
@@ -34,7 +34,7 @@ async def test_policies(server):
 
 
 @needs_root
-@both
+@both(more=["sync"])
 async def test_rules(server):
     async with glovebox.AsyncBox(url=url_of(server), network=["pypi.org:443"]) as box:
         assert ((await box.network.get()).policy, (await box.network.get()).rules) == ("allow", ("pypi.org:443",))
@@ -95,7 +95,7 @@ def tools(tmp_path_factory):
     (place / "honest.py").write_text(HONEST)
     one = {"command": "/usr/bin/python3", "args": ["/mnt/servers/honest.py"], "mounts": [{"root": str(place), "at": "/mnt/servers"}]}
     (folder / "mcp.json").write_text(json.dumps({"mcpServers": {"honest": one}}))
-    with Server(folder / "serve", tool_servers=folder / "mcp.json", mount_root=place) as running:
+    with Server(folder / "serve", tool_servers=folder / "mcp.json", mount_root=place, **WARM) as running:
         # The server of MCP, and what looks after it, stay for a while: they are no leak of the test that needs them first.
         with glovebox.Box(url=url_of(running), tools=["honest"]) as box:
             box.run(CALL.format("first"))
@@ -106,7 +106,7 @@ CALL = "from mcptools.honest.tool_1 import run\nrun(s={!r})"
 
 
 @needs_root
-@both
+@both(more=["sync"])
 async def test_tools(tools):
     async with glovebox.AsyncBox(url=url_of(tools)) as box:
         added = await box.tools.add("honest")
@@ -121,7 +121,7 @@ async def test_tools(tools):
 
 
 @needs_root
-@both
+@both(more=["sync"])
 async def test_somebody_has_to_allow_it(tools):
     async with glovebox.AsyncBox(url=url_of(tools), tools=["honest"], approvals=["*"]) as box:
         assert (await box.info()).approvals == ("*",)
@@ -149,7 +149,7 @@ async def test_somebody_has_to_allow_it(tools):
 
 
 @needs_root
-@both
+@both(more=["sync"])
 async def test_who_decides_fails(tools):
     async with glovebox.AsyncBox(url=url_of(tools), tools=["honest"], approvals=["*"]) as box:
         def decide(call):
@@ -161,7 +161,7 @@ async def test_who_decides_fails(tools):
 
 
 @needs_root
-@both
+@both(more=["sync"])
 async def test_approvals_end_with_the_box(tools):
     async with glovebox.AsyncClient(url_of(tools)) as client:
         box = await client.boxes.create(tools=["honest"], approvals=["*"])

@@ -14,9 +14,9 @@ from pysdk import both, environment, python, url_of
 
 import glovebox
 from glovebox import _server
-from server import shared, until
+from server import WARM, shared, until
 
-server = shared()
+server = shared(**WARM)
 
 
 def background(code, *words, env=None, **kw):
@@ -85,6 +85,7 @@ async def test_all_clients_of_a_process_share_it():
     assert _server._current is None
 
 
+@pytest.mark.more
 def test_many_threads_start_one():
     import concurrent.futures
 
@@ -96,6 +97,7 @@ def test_many_threads_start_one():
         assert set(pool.map(work, range(8))) == {(client._server.url if client._server else client.health() and client.url, "1\n")}
 
 
+@pytest.mark.more
 def test_a_server_that_was_killed_is_told_and_replaced():
     with glovebox.Client() as client:
         client.health()
@@ -108,6 +110,7 @@ def test_a_server_that_was_killed_is_told_and_replaced():
             assert box.sh("echo 1").stdout == "1\n"
 
 
+@pytest.mark.more
 def test_environment_of_the_user_reaches_it(monkeypatch, tmp_path):
     monkeypatch.setenv("GLOVEBOX_MOUNT_ROOT", str(tmp_path))
     monkeypatch.setenv("GLOVEBOX_BOX_MEMORY", "300M")
@@ -150,6 +153,7 @@ def test_a_program_that_does_not_start(monkeypatch, tmp_path):
     assert directories() == before
 
 
+@pytest.mark.more
 def test_nowhere_to_put_it(monkeypatch):
     monkeypatch.setattr(_server.os, "access", lambda *_: False)
     monkeypatch.setenv("GLOVEBOX_PROGRAM", sys.executable)
@@ -169,7 +173,7 @@ print(box._client.url, flush=True)
 """
 
 
-@pytest.mark.parametrize("how", ["kill", "term", "int", "exit", "os._exit", "exec", "exception", "segfault"])
+@pytest.mark.parametrize("how", ["kill", "exception", *(pytest.param(one, marks=pytest.mark.more) for one in ("term", "int", "exit", "os._exit", "exec", "segfault"))])
 def test_nothing_is_left_of_a_program(how):
     before = directories()
     ends = {"exit": "sys.exit(3)", "os._exit": "os._exit(3)", "exec": "os.execv('/bin/true', ['true'])", "exception": "1/0", "segfault": "os.kill(os.getpid(), 11)"}
@@ -187,6 +191,7 @@ def test_nothing_is_left_of_a_program(how):
     until(lambda: directories() == before, "its directory is gone")
 
 
+@pytest.mark.more
 def test_the_minder_is_killed():
     """Then the kernel tells the server, and the program hears that it has none."""
     with glovebox.Client() as client:
@@ -202,7 +207,7 @@ def test_the_minder_is_killed():
     subprocess.run(["rm", "-r", "--one-file-system", str(directory)], check=True)
 
 
-@pytest.mark.parametrize("how", ["exit", "exception", "int", "term"])
+@pytest.mark.parametrize("how", ["exit", *(pytest.param(one, marks=pytest.mark.more) for one in ("exception", "int", "term"))])
 def test_boxes_elsewhere_end_with_the_program(server, how):
     """At its exit; those of one that is killed have their idle time."""
     ends = {"exit": "", "exception": "1/0"}
@@ -221,6 +226,7 @@ def test_boxes_elsewhere_end_with_the_program(server, how):
     assert boxes_of(server) == []
 
 
+@pytest.mark.more
 def test_what_was_created_to_stay_stays(server):
     python("""
         import glovebox, sys
@@ -237,7 +243,7 @@ def test_what_was_created_to_stay_stays(server):
 
 
 @pytest.mark.parametrize("form", ["sync", "async"])
-@pytest.mark.parametrize("where", ["cell", "command", "stream", "input", "create", "watch", "terminal", "sleep", "wait"])
+@pytest.mark.parametrize("where", ["cell", "create", *(pytest.param(one, marks=pytest.mark.more) for one in ("command", "stream", "input", "watch", "terminal", "sleep", "wait"))])
 def test_ctrl_c(server, form, where):
     """In the middle of something: the exception is that of Python, and no box is left."""
     await_ = "await " if form == "async" else ""
@@ -279,6 +285,7 @@ def test_ctrl_c(server, form, where):
     wait_for_no_boxes(server)
 
 
+@pytest.mark.more
 def test_ctrl_c_in_a_loop_leaves_the_state(server):
     """As somebody at a prompt has it: the cell is interrupted, and the box goes on."""
     process = background(f"""
@@ -348,6 +355,7 @@ def test_cancelled_tasks(server):
     wait_for_no_boxes(server)
 
 
+@pytest.mark.more
 def test_cancelling_one_of_several_leaves_the_others(server):
     import asyncio
 
@@ -393,6 +401,7 @@ def test_a_loop_that_is_closed_too_early(server):
     assert done.stdout.strip() == "2 3" and boxes_of(server) == []
 
 
+@pytest.mark.more
 def test_a_client_goes_from_loop_to_loop(server):
     import asyncio
 
@@ -447,6 +456,7 @@ def test_a_process_that_was_forked(server):
     assert done.stdout.strip() == "1 2", done.stderr
 
 
+@pytest.mark.more
 def test_a_child_does_not_keep_the_server_alive():
     """Its end of the pipe is closed: when the parent is killed the server ends, whatever its children do."""
     process = background(BEGIN + "pid = os.fork()\nif pid == 0:\n    time.sleep(1000)\nprint(pid, flush=True)\ntime.sleep(1000)\n")
@@ -462,6 +472,7 @@ def test_a_child_does_not_keep_the_server_alive():
     process.communicate()
 
 
+@pytest.mark.more
 def test_multiprocessing(server):
     python(f"""
         import multiprocessing, glovebox

@@ -31,7 +31,7 @@ async def test_a_shell(server):
                 await terminal.write("x")
 
 
-@both
+@both(more=["sync"])
 async def test_it_is_left_and_found_again(server):
     async with glovebox.AsyncBox(url=url_of(server)) as box:
         terminal = box.terminal()
@@ -55,7 +55,7 @@ async def test_it_is_left_and_found_again(server):
                 assert again.exit is None, "somebody else looks at it"
 
 
-@both
+@both(more=["sync"])
 async def test_much_of_it(server):
     async with glovebox.AsyncBox(url=url_of(server)) as box:
         async with box.terminal() as terminal:

@@ -143,7 +143,7 @@ class AsyncRunning:
             async def end(seconds: float) -> None:
                 await _end_one(http, path, is_it, seconds)
 
-            await io.finish(end, 3.0)
+            await io.finish(end, 1.0)
             raise
 
 
@@ -204,7 +204,7 @@ async def _talk(stream: AsyncCellStream, stdin: Optional[Stdin], on_event: Optio
     except BaseException:
         # Whoever should answer has failed, or nobody waits any more.
         if stream.id is not None:
-            await io.finish(stream.end, 3.0)
+            await io.finish(stream.end, 1.0)
         raise
     finally:
         await stream.close()

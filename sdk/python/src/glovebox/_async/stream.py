@@ -90,7 +90,7 @@ class AsyncStream(Generic[E]):
         except BaseException:
             await self.close()
             if self._start is not None and not self._ended:
-                await io.finish(self.end, 3.0)
+                await io.finish(self.end, 1.0)
             raise
         raise StopAsyncIteration
 

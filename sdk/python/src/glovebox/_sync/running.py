@@ -144,7 +144,7 @@ class Running:
             def end(seconds: float) -> None:
                 _end_one(http, path, is_it, seconds)
 
-            io.finish(end, 3.0)
+            io.finish(end, 1.0)
             raise
 
 
@@ -205,7 +205,7 @@ def _talk(stream: CellStream, stdin: Optional[Stdin], on_event: Optional[OnEvent
     except BaseException:
         # Whoever should answer has failed, or nobody waits any more.
         if stream.id is not None:
-            io.finish(stream.end, 3.0)
+            io.finish(stream.end, 1.0)
         raise
     finally:
         stream.close()

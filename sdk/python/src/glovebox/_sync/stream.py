@@ -91,7 +91,7 @@ class Stream(Generic[E]):
         except BaseException:
             self.close()
             if self._start is not None and not self._ended:
-                io.finish(self.end, 3.0)
+                io.finish(self.end, 1.0)
             raise
         raise StopIteration
 
