@@ -361,8 +361,7 @@ def test_cancelling_one_of_several_leaves_the_others(server):
 
     async def main():
         async with glovebox.AsyncBox(url=url_of(server)) as box:
-            await box.run("import asyncio as a")
-            code = "await a.sleep(0.8)\n7"
+            code = "import asyncio\nawait asyncio.sleep(0.8)\n7"
             tasks = [asyncio.ensure_future(box.run(code, kernel=name)) for name in ("main", "main", "other")]
             await asyncio.sleep(0.2)
             tasks[2].cancel()

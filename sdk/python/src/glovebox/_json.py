@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from typing import Any, Dict, List, Mapping, NoReturn, Optional, Tuple, cast
+from typing import Dict, List, Mapping, NoReturn, Optional, Tuple, cast
 
 from ._text import plain
 from .errors import InvalidRequest, ProtocolError
@@ -103,8 +103,3 @@ def header(headers: List[Tuple[bytes, bytes]], name: bytes) -> Optional[str]:
         if key == name:
             return value.decode("latin-1")
     return None
-
-
-def anything(value: object) -> Any:
-    """Where a type is checked elsewhere."""
-    return value

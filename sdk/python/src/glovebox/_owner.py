@@ -12,7 +12,6 @@ import http.client
 import os
 import socket
 import ssl
-import threading
 import time
 from typing import Dict, List, Optional, Tuple
 
@@ -52,7 +51,6 @@ class Way:
 
 _boxes: Dict[str, Way] = {}
 _process = os.getpid()
-_lock = threading.Lock()
 
 
 def own(box_id: str, way: Way) -> None:
@@ -66,7 +64,8 @@ def disown(box_id: str) -> None:
 
 def check(process: int) -> None:
     if process != os.getpid():
-        raise WrongProcess(f"this belongs to process {process}, and this is process {os.getpid()}, which was forked from it: make a box or a client of its own here")
+        raise WrongProcess(f"this belongs to process {process}, and this is process {os.getpid()}, which was forked from it: "
+                           "make a box or a client of its own here")
 
 
 def is_here(process: int) -> bool:

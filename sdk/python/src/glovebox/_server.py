@@ -12,6 +12,7 @@ import pathlib
 import pkgutil
 import select
 import shutil
+import socket
 import subprocess
 import tempfile
 import threading
@@ -62,12 +63,11 @@ class Server:
             os.close(listens)
         line = _first_line(self._minder)
         if not line.startswith(b"listening on "):
-            raise NoServer(f"the private server has not started: {self.last_words() or 'it said nothing'} [{program}]; `{program} doctor` says what this machine lacks")
+            raise NoServer(f"the private server has not started: {self.last_words() or 'it said nothing'} [{program}]; "
+                           f"`{program} doctor` says what this machine lacks")
 
     def lives(self) -> bool:
         """Whether somebody still listens."""
-        import socket
-
         with socket.socket(socket.AF_UNIX) as s:
             try:
                 s.connect(f"{self.directory}/socket")

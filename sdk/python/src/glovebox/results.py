@@ -99,6 +99,9 @@ class CellResult(CellInfo):
     def stderr_bytes(self) -> bytes:
         return self.stderr.encode("utf-8", "replace") if self.raw is None else self.raw[1]
 
+    def __repr__(self) -> str:
+        return f"CellResult({self.id}, {self.status}, stdout={_begin(self.stdout)}, stderr={_begin(self.stderr)}, text={_begin(self.text)}, {len(self.results)} results)"
+
     @property
     def ok(self) -> bool:
         return self.status == "ok"
@@ -174,9 +177,16 @@ class CommandResult(CommandInfo):
     def stderr_bytes(self) -> bytes:
         return self.stderr.encode("utf-8", "replace") if self.raw is None else self.raw[1]
 
+    def __repr__(self) -> str:
+        return f"CommandResult({self.id}, {self.status}, exit_code={self.exit_code}, stdout={_begin(self.stdout)}, stderr={_begin(self.stderr)})"
+
     @property
     def ok(self) -> bool:
         return self.status == "ok"
+
+
+def _begin(text: str) -> str:
+    return repr(text) if len(text) <= 120 else f"{text[:120]!r}… ({len(text)})"
 
 
 # --- from JSON -----------------------------------------------------------------------------------------------------

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, List, Mapping, Optional, Sequence, Tuple, Unio
 from .. import _json, _owner, _tls, types
 from .._fields import InitialFiles, NetworkGiven, box_reference, creation, seconds
 from .._transport import aio as io
-from ..errors import BoxGone, Closed, GloveboxError, NotFound
+from ..errors import BoxGone, Closed, GloveboxError, InvalidRequest, NotFound
 from ..info import BoxInfo, Figures, KernelInfo, box_info, kernel_info
 from .approvals import AsyncApprovals
 from .files import AsyncFiles
@@ -49,6 +49,8 @@ class AsyncBox(AsyncRunning):
                  approvals: Optional[Sequence[str]] = None, metadata: Optional[Mapping[str, str]] = None) -> None:
         from . import client as clients  # which imports this module
 
+        if client is not None and (url is not None or token is not None):
+            raise InvalidRequest("client=… knows where its server is: url=… and token=… are for boxes without one")
         self._fields = creation(name=name, environment=environment, limits=limits, env=env, mounts=mounts, files=files, network=network, ports=ports,
                                 workdir=workdir, ttl=ttl, idle=idle, tools=tools, approvals=approvals, metadata=metadata)
         self._given_client = client
@@ -58,7 +60,7 @@ class AsyncBox(AsyncRunning):
         self._http: Optional[AsyncHttp] = None
         self._path = ""
         self._id = ""
-        self._opening: Optional[io.Lock] = None
+        self._opening = io.Lock()
         self._closed = False
         self._process = os.getpid()
         #: Its files.
@@ -104,8 +106,6 @@ class AsyncBox(AsyncRunning):
                 _owner.own(self._id, self._http.way())
             return self
         _owner.check(self._process)
-        if self._opening is None:
-            self._opening = io.Lock()
         async with self._opening:
             if self._http is None:
                 if self._closed:

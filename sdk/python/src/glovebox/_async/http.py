@@ -18,7 +18,7 @@ from .._refusals import refusal
 from .._text import plain, size
 from .._transport import aio as io
 from .._transport.patience import Patience
-from .._transport.trouble import Lost, Nonsense, Refused, Silent, Trouble
+from .._transport.trouble import Lost, Nonsense, Refused, Silent, Trouble, Untrusted
 from .._version import __version__
 from ..errors import ApiError, Closed, ConnectionLost, GloveboxError, InvalidRequest, ProtocolError, Retriable, ServerTimeout, ServerUnreachable, TooLarge
 from .wire import AsyncBroughtExchange, AsyncBroughtWire, AsyncExchange, AsyncWire, Headers
@@ -166,7 +166,8 @@ class AsyncHttp:
     def _pause(self, trouble: Trouble, attempt: int, until: float, repeatable: bool, method: str, path: str, timeout: Optional[float]) -> float:
         """How long to wait before the next attempt; raises what it means if there is none."""
         # A private server that does not listen has ended; others may be on their way back.
-        may = (isinstance(trouble, Refused) and not self._why_gone()) or (repeatable and isinstance(trouble, Lost))
+        refused = isinstance(trouble, Refused) and not isinstance(trouble, Untrusted)
+        may = (refused and not self._why_gone()) or (repeatable and isinstance(trouble, Lost))
         if may and attempt < len(PAUSES) and time.monotonic() + PAUSES[attempt] < until and not self.closed:
             return PAUSES[attempt]
         raise self.failed(trouble, method, path, timeout) from None
@@ -182,8 +183,12 @@ class AsyncHttp:
             return ProtocolError(f"what answers speaks no HTTP that is understood: {said}; is that a Glovebox server? [{where}]")
         if isinstance(trouble, Lost):
             unreachable = ConnectionLost(f"the connection broke, and what was asked may have been done: {said}{self._why_gone()} [{where}]")
+        elif isinstance(trouble, Untrusted):
+            unreachable = ServerUnreachable(f"no connection that can be trusted to {self.address.url}: {said}; verify=… names the file of the certificate that "
+                                            f"vouches for it [{where}]")
         else:
-            advice = self._why_gone() or "; is the server running, and is this its address? `glovebox serve` starts one, and without url=… and GLOVEBOX_URL there is a private one"
+            advice = self._why_gone() or ("; is the server running, and is this its address? `glovebox serve` starts one, and without url=… and GLOVEBOX_URL "
+                                          "there is a private one")
             unreachable = ServerUnreachable(f"nobody answers at {self.address.url}: {said}{advice} [{where}]")
         unreachable.url = self.address.url
         return unreachable

@@ -33,7 +33,7 @@ class AsyncWebSocket:
     def __init__(self, http: AsyncHttp, path: str) -> None:
         self._http, self._path = http, path
         self._pipe: Optional[io.Pipe] = None
-        self._lock: Optional[io.Lock] = None
+        self._lock = io.Lock()
         self._protocol: Any = None
         self._messages: Deque[Union[str, bytes]] = collections.deque()
         self._parts: Tuple[bytes, ...] = ()
@@ -57,7 +57,7 @@ class AsyncWebSocket:
             self._pipe = pipe = await io.connect(address, http.context, min(http.timeout, CONNECT_S))
         except Trouble as trouble:
             raise http.failed(trouble, "GET", self._path) from None
-        self._protocol, self._lock = protocol, io.Lock()
+        self._protocol = protocol
         patience = Patience(http.timeout)
         try:
             protocol.send_request(request)
@@ -109,7 +109,6 @@ class AsyncWebSocket:
                 if self._closed:
                     return None
                 raise self._lost(trouble) from None
-            assert self._lock is not None
             async with self._lock:
                 if data:
                     self._protocol.receive_data(data)
@@ -153,7 +152,7 @@ class AsyncWebSocket:
 
     async def send(self, message: Union[str, bytes]) -> None:
         """A text or bytes."""
-        if self._closed or self._pipe is None or self._lock is None:
+        if self._closed or self._pipe is None:
             raise ConnectionLost(f"the connection was closed{': ' + self.close_reason if self.close_reason else ''} [{self._http.where('GET', self._path)}]")
         async with self._lock:
             try:
@@ -182,7 +181,7 @@ class AsyncWebSocket:
 
     async def close(self) -> None:
         """Says goodbye, and does not wait for an answer."""
-        if self._closed or self._pipe is None or self._lock is None:
+        if self._closed or self._pipe is None:
             return
         self._closed = True
         try:

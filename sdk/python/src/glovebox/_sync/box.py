@@ -9,7 +9,7 @@ from typing import List, Mapping, Optional, Sequence, TYPE_CHECKING, Tuple, Unio
 from .. import _json, _owner, _tls, types
 from .._fields import InitialFiles, NetworkGiven, box_reference, creation, seconds
 from .._transport import blocking as io
-from ..errors import BoxGone, Closed, GloveboxError, NotFound
+from ..errors import BoxGone, Closed, GloveboxError, InvalidRequest, NotFound
 from ..info import BoxInfo, Figures, KernelInfo, box_info, kernel_info
 from .approvals import Approvals
 from .files import Files
@@ -50,6 +50,8 @@ class Box(Running):
                  approvals: Optional[Sequence[str]] = None, metadata: Optional[Mapping[str, str]] = None) -> None:
         from . import client as clients  # which imports this module
 
+        if client is not None and (url is not None or token is not None):
+            raise InvalidRequest("client=… knows where its server is: url=… and token=… are for boxes without one")
         self._fields = creation(name=name, environment=environment, limits=limits, env=env, mounts=mounts, files=files, network=network, ports=ports,
                                 workdir=workdir, ttl=ttl, idle=idle, tools=tools, approvals=approvals, metadata=metadata)
         self._given_client = client
@@ -59,7 +61,7 @@ class Box(Running):
         self._http: Optional[Http] = None
         self._path = ""
         self._id = ""
-        self._opening: Optional[io.Lock] = None
+        self._opening = io.Lock()
         self._closed = False
         self._process = os.getpid()
         #: Its files.
@@ -105,8 +107,6 @@ class Box(Running):
                 _owner.own(self._id, self._http.way())
             return self
         _owner.check(self._process)
-        if self._opening is None:
-            self._opening = io.Lock()
         with self._opening:
             if self._http is None:
                 if self._closed:

@@ -145,10 +145,10 @@ class Boxes:
         self._client = client
 
     def create(self, *, name: Optional[str] = None, environment: Optional[str] = None, limits: Optional[types.BoxLimits] = None,
-                     env: Optional[Mapping[str, str]] = None, mounts: Optional[Sequence[types.BoxMount]] = None, files: Optional[InitialFiles] = None,
-                     network: Optional[NetworkGiven] = None, ports: Union[bool, types.BoxPorts, None] = None, workdir: Optional[str] = None,
-                     ttl: Optional[float] = None, idle: Optional[float] = None, tools: Optional[Sequence[str]] = None,
-                     approvals: Optional[Sequence[str]] = None, metadata: Optional[Mapping[str, str]] = None) -> Box:
+               env: Optional[Mapping[str, str]] = None, mounts: Optional[Sequence[types.BoxMount]] = None, files: Optional[InitialFiles] = None,
+               network: Optional[NetworkGiven] = None, ports: Union[bool, types.BoxPorts, None] = None, workdir: Optional[str] = None,
+               ttl: Optional[float] = None, idle: Optional[float] = None, tools: Optional[Sequence[str]] = None,
+               approvals: Optional[Sequence[str]] = None, metadata: Optional[Mapping[str, str]] = None) -> Box:
         """A box, made now: the same fields as Box(). It lives on by itself until its time is over; as a context manager it ends with that."""
         box = Box(client=self._client, name=name, environment=environment, limits=limits, env=env, mounts=mounts, files=files, network=network,
                        ports=ports, workdir=workdir, ttl=ttl, idle=idle, tools=tools, approvals=approvals, metadata=metadata)

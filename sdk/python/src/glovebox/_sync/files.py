@@ -81,7 +81,7 @@ class Files:
     # --- writing ------------------------------------------------------------------------------------------------------
 
     def write(self, path: BoxPath, content: Content, *, mode: Optional[int] = None, if_match: Optional[str] = None, exclusive: bool = False,
-                    progress: Optional[Progress] = None) -> FileEntry:
+              progress: Optional[Progress] = None) -> FileEntry:
         """Makes the file, or replaces it, when all of it has arrived; directories above it are made. content: text, bytes, an open file, or pieces.
 
         mode: 0o755. if_match: an etag, only over that version. exclusive: only where nothing is. Both raise PreconditionFailed.
@@ -117,14 +117,14 @@ class Files:
     # --- whole directories ----------------------------------------------------------------------------------------------
 
     def upload_dir(self, local: LocalPath, path: BoxPath = "", *, wanted: Optional[Filter] = None, gzip: bool = False,
-                         progress: Optional[Progress] = None) -> FileEntry:
+                   progress: Optional[Progress] = None) -> FileEntry:
         """What is in a directory of this machine, into one of the box: all of it or nothing. wanted: which files, by their path in it. gzip: for
         a slow line. progress: called with the bytes that were sent, and all of them."""
         http, box = self._box.way()
         return folders.upload(http, f"{box}/archive{query(directory_query(path))}", local, wanted, gzip, progress)
 
     def download_dir(self, path: BoxPath, local: LocalPath, *, most: int = 4 << 30, most_files: int = 100_000, strict: bool = False,
-                           progress: Optional[Progress] = None) -> Downloaded:
+                     progress: Optional[Progress] = None) -> Downloaded:
         """A directory of the box, into one of this machine. Nothing is written outside of that, no device, no link that leads out; what is left out
         is in `skipped` of the answer, and with strict=True an exception. most, most_files: bytes and files that it may have, else TooLarge.
 

@@ -19,7 +19,7 @@ from .._refusals import refusal
 from .._text import plain, size
 from .._transport import blocking as io
 from .._transport.patience import Patience
-from .._transport.trouble import Lost, Nonsense, Refused, Silent, Trouble
+from .._transport.trouble import Lost, Nonsense, Refused, Silent, Trouble, Untrusted
 from .._version import __version__
 from ..errors import ApiError, Closed, ConnectionLost, GloveboxError, InvalidRequest, ProtocolError, Retriable, ServerTimeout, ServerUnreachable, TooLarge
 from .wire import BroughtExchange, BroughtWire, Exchange, Wire, Headers
@@ -63,7 +63,7 @@ class Http:
     # --- calls that are answered at once ------------------------------------------------------------------------
 
     def answer(self, method: str, path: str, fields: Optional[Mapping[str, object]] = None, *, key: Optional[str] = None,
-                     timeout: Optional[float] = None, silence: Optional[float] = None) -> _json.Object:
+               timeout: Optional[float] = None, silence: Optional[float] = None) -> _json.Object:
         """The JSON object that a call answers with."""
         body = None if fields is None else _json.encode(fields, f"{method} {path}")
         reply = self.call(method, path, body, (JSON_TYPE,) if body is not None else (), key=key, timeout=timeout, silence=silence)
@@ -75,8 +75,8 @@ class Http:
         self.call(method, path, body, (JSON_TYPE,) if body is not None else (), timeout=timeout)
 
     def call(self, method: str, path: str, body: Body = None, headers: Tuple[Tuple[bytes, bytes], ...] = (), *,
-                   key: Optional[str] = None, timeout: Optional[float] = None, silence: Optional[float] = None,
-                   repeatable: Optional[bool] = None) -> Reply:
+             key: Optional[str] = None, timeout: Optional[float] = None, silence: Optional[float] = None,
+             repeatable: Optional[bool] = None) -> Reply:
         """The whole answer. `silence`: how long the server may say nothing, with which the call itself has no end."""
         until = time.monotonic() + (self.timeout if timeout is None else timeout)
         patience = Patience(None, until) if silence is None else Patience(silence)
@@ -100,7 +100,7 @@ class Http:
             io.sleep(pause)
 
     def open(self, method: str, path: str, body: Body = None, headers: Tuple[Tuple[bytes, bytes], ...] = (), *,
-                   key: Optional[str] = None, timeout: Optional[float] = None) -> Answer:
+             key: Optional[str] = None, timeout: Optional[float] = None) -> Answer:
         """An answer whose body is read piece by piece, by who asks."""
         until = time.monotonic() + (self.timeout if timeout is None else timeout)
         repeatable = key is not None or method in REPEATABLE
@@ -124,7 +124,7 @@ class Http:
     # --- one attempt ------------------------------------------------------------------------------------------------
 
     def _begin(self, method: str, path: str, body: Body, headers: Tuple[Tuple[bytes, bytes], ...], key: Optional[str],
-                     patience: Patience) -> Answer:
+               patience: Patience) -> Answer:
         self.check()
         all_headers = [*self.headers, *headers]
         if key is not None:
@@ -167,7 +167,8 @@ class Http:
     def _pause(self, trouble: Trouble, attempt: int, until: float, repeatable: bool, method: str, path: str, timeout: Optional[float]) -> float:
         """How long to wait before the next attempt; raises what it means if there is none."""
         # A private server that does not listen has ended; others may be on their way back.
-        may = (isinstance(trouble, Refused) and not self._why_gone()) or (repeatable and isinstance(trouble, Lost))
+        refused = isinstance(trouble, Refused) and not isinstance(trouble, Untrusted)
+        may = (refused and not self._why_gone()) or (repeatable and isinstance(trouble, Lost))
         if may and attempt < len(PAUSES) and time.monotonic() + PAUSES[attempt] < until and not self.closed:
             return PAUSES[attempt]
         raise self.failed(trouble, method, path, timeout) from None
@@ -183,8 +184,12 @@ class Http:
             return ProtocolError(f"what answers speaks no HTTP that is understood: {said}; is that a Glovebox server? [{where}]")
         if isinstance(trouble, Lost):
             unreachable = ConnectionLost(f"the connection broke, and what was asked may have been done: {said}{self._why_gone()} [{where}]")
+        elif isinstance(trouble, Untrusted):
+            unreachable = ServerUnreachable(f"no connection that can be trusted to {self.address.url}: {said}; verify=… names the file of the certificate that "
+                                            f"vouches for it [{where}]")
         else:
-            advice = self._why_gone() or "; is the server running, and is this its address? `glovebox serve` starts one, and without url=… and GLOVEBOX_URL there is a private one"
+            advice = self._why_gone() or ("; is the server running, and is this its address? `glovebox serve` starts one, and without url=… and GLOVEBOX_URL "
+                                          "there is a private one")
             unreachable = ServerUnreachable(f"nobody answers at {self.address.url}: {said}{advice} [{where}]")
         unreachable.url = self.address.url
         return unreachable

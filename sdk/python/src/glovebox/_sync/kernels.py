@@ -28,7 +28,7 @@ class Kernel:
         return f"<{type(self).__name__} {self.name!r} of {self._box!r}>"
 
     def run(self, code: str, *, timeout: Timeout = DEFAULT, stdin: Optional[Stdin] = None, spill: bool = False, binary: bool = False,
-                  check: bool = True, on_event: Optional[OnEvent] = None) -> CellResult:
+            check: bool = True, on_event: Optional[OnEvent] = None) -> CellResult:
         """box.run() in this kernel."""
         return self._box.run(code, kernel=self.name, timeout=timeout, stdin=stdin, spill=spill, binary=binary, check=check, on_event=on_event)
 

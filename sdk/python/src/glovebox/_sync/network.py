@@ -26,7 +26,7 @@ class Network:
         return (self._box.info()).network
 
     def set(self, policy: str, rules: Sequence[Rule] = (), *, max_connections: Optional[int] = None, max_bytes: Optional[int] = None,
-                  bytes_per_second: Optional[int] = None) -> NetworkInfo:
+            bytes_per_second: Optional[int] = None) -> NetworkInfo:
         """none, allow (what rules name), open (public addresses), or learn. In force when this returns; what it does not allow is cut."""
         fields: Dict[str, object] = {"policy": policy, "rules": list(rules)}
         for key, value in (("max_connections", max_connections), ("max_bytes", max_bytes), ("bytes_per_second", bytes_per_second)):

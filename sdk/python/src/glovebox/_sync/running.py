@@ -40,7 +40,7 @@ class Running:
     # --- cells --------------------------------------------------------------------------------------------------------
 
     def run(self, code: str, *, kernel: str = "main", timeout: Timeout = DEFAULT, stdin: Optional[Stdin] = None, spill: bool = False,
-                  binary: bool = False, check: bool = True, on_event: Optional[OnEvent] = None) -> CellResult:
+            binary: bool = False, check: bool = True, on_event: Optional[OnEvent] = None) -> CellResult:
         """Runs Python, as IPython takes it, and waits for its end. Variables are kept from cell to cell.
 
         timeout: seconds from its start; None: as long as the box lives; the server's default unless said (120 s). stdin: answers to input().
@@ -63,7 +63,7 @@ class Running:
         return CellStream(self, start=_json.encode(fields, "a cell"), binary=binary, timeout=timeout)
 
     def start(self, code: str, *, kernel: str = "main", timeout: Timeout = DEFAULT, stdin: bool = False, spill: bool = False,
-                    binary: bool = False) -> Cell:
+              binary: bool = False) -> Cell:
         """The same, begun and left to itself: wait(), events(), input() and cancel() of what comes back."""
         http, box = self.way()
         fields = _cell(code, kernel, timeout, stdin, spill, binary)
@@ -83,7 +83,7 @@ class Running:
     # --- commands -----------------------------------------------------------------------------------------------------
 
     def command(self, argv: Argv, *, stdin: Union[str, None] = None, env: Optional[Mapping[str, str]] = None, cwd: Optional[str] = None,
-                      timeout: Timeout = DEFAULT, binary: bool = False, check: bool = True) -> CommandResult:
+                timeout: Timeout = DEFAULT, binary: bool = False, check: bool = True) -> CommandResult:
         """Runs a program with its arguments, or a text by `bash -c`, and waits for its end.
 
         stdin: fed to it. env: beside that of the box. cwd: where it begins. timeout: seconds, then it is killed; None: as long as the box
@@ -94,7 +94,7 @@ class Running:
         return commands.checked(command_result(answer, binary), check, timeout, self.memory)
 
     def sh(self, text: str, *, stdin: Union[str, None] = None, env: Optional[Mapping[str, str]] = None, cwd: Optional[str] = None,
-                 timeout: Timeout = DEFAULT, binary: bool = False, check: bool = True) -> CommandResult:
+           timeout: Timeout = DEFAULT, binary: bool = False, check: bool = True) -> CommandResult:
         """command() of a text for `bash -c`."""
         return self.command(text, stdin=stdin, env=env, cwd=cwd, timeout=timeout, binary=binary, check=check)
 
@@ -107,7 +107,7 @@ class Running:
         return CommandStream(self, start=_json.encode(fields, "a command"), binary=binary, timeout=timeout)
 
     def start_command(self, argv: Argv, *, stdin: Union[str, None] = None, stdin_open: bool = False, env: Optional[Mapping[str, str]] = None,
-                            cwd: Optional[str] = None, timeout: Timeout = DEFAULT, binary: bool = False) -> Command:
+                      cwd: Optional[str] = None, timeout: Timeout = DEFAULT, binary: bool = False) -> Command:
         """The same, begun and left to itself: wait(), events(), write(), signal() and cancel() of what comes back."""
         http, box = self.way()
         fields = _command(argv, stdin, stdin_open, env, cwd, timeout, binary)

@@ -34,7 +34,7 @@ class WebSocket:
     def __init__(self, http: Http, path: str) -> None:
         self._http, self._path = http, path
         self._pipe: Optional[io.Pipe] = None
-        self._lock: Optional[io.Lock] = None
+        self._lock = io.Lock()
         self._protocol: Any = None
         self._messages: Deque[Union[str, bytes]] = collections.deque()
         self._parts: Tuple[bytes, ...] = ()
@@ -58,7 +58,7 @@ class WebSocket:
             self._pipe = pipe = io.connect(address, http.context, min(http.timeout, CONNECT_S))
         except Trouble as trouble:
             raise http.failed(trouble, "GET", self._path) from None
-        self._protocol, self._lock = protocol, io.Lock()
+        self._protocol = protocol
         patience = Patience(http.timeout)
         try:
             protocol.send_request(request)
@@ -110,7 +110,6 @@ class WebSocket:
                 if self._closed:
                     return None
                 raise self._lost(trouble) from None
-            assert self._lock is not None
             with self._lock:
                 if data:
                     self._protocol.receive_data(data)
@@ -154,7 +153,7 @@ class WebSocket:
 
     def send(self, message: Union[str, bytes]) -> None:
         """A text or bytes."""
-        if self._closed or self._pipe is None or self._lock is None:
+        if self._closed or self._pipe is None:
             raise ConnectionLost(f"the connection was closed{': ' + self.close_reason if self.close_reason else ''} [{self._http.where('GET', self._path)}]")
         with self._lock:
             try:
@@ -183,7 +182,7 @@ class WebSocket:
 
     def close(self) -> None:
         """Says goodbye, and does not wait for an answer."""
-        if self._closed or self._pipe is None or self._lock is None:
+        if self._closed or self._pipe is None:
             return
         self._closed = True
         try:

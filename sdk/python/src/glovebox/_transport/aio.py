@@ -10,7 +10,7 @@ import ssl
 from typing import TYPE_CHECKING, Any, AsyncIterable, AsyncIterator, Awaitable, Callable, Deque, Iterable, List, Optional, Set, TypeVar, Union, cast
 
 from .._address import Address
-from .trouble import Lost, Refused, Silent
+from .trouble import Lost, Refused, Silent, Untrusted
 
 if TYPE_CHECKING:
     import httpx
@@ -19,10 +19,10 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
-Lock = asyncio.Lock
 sleep = asyncio.sleep
 
 _TOGETHER = 64 * 1024
+_PIECE = 256 * 1024
 # What has come and nobody has read: above this the other side has to wait.
 _UNREAD_MAX = 256 * 1024
 
@@ -108,16 +108,18 @@ class Pipe(asyncio.Protocol):
         held = self._held if self._size > 2 * _TOGETHER else [b"".join(self._held)]
         self._held = []
         self._size = 0
-        if self.is_deaf or self._transport is None:
-            return
         for data in held:
-            self._transport.write(data)
-        while self._full and not self.is_deaf:
-            self._writer = self._loop.create_future()
-            try:
-                await _within(self._loop, self._writer, timeout)
-            finally:
-                self._writer = None
+            # In pieces: what cannot leave at once is copied.
+            for begin in range(0, len(data), _PIECE):
+                if self.is_deaf or self._transport is None:
+                    return
+                self._transport.write(data if len(data) <= _PIECE else memoryview(data)[begin:begin + _PIECE])
+                while self._full and not self.is_deaf:
+                    self._writer = self._loop.create_future()
+                    try:
+                        await _within(self._loop, self._writer, timeout)
+                    finally:
+                        self._writer = None
 
     def is_stale(self) -> bool:
         return self._over or self.is_deaf or bool(self._chunks)
@@ -151,6 +153,24 @@ async def _within(loop: asyncio.AbstractEventLoop, future: asyncio.Future[None],
         timer.cancel()
 
 
+class Lock:
+    """A lock that can be made where no loop runs, and goes with its owner from loop to loop."""
+
+    def __init__(self) -> None:
+        self._loop: Optional[asyncio.AbstractEventLoop] = None
+        self._lock: Optional[asyncio.Lock] = None
+
+    async def __aenter__(self) -> None:
+        loop = asyncio.get_running_loop()
+        if self._lock is None or self._loop is not loop:
+            self._loop, self._lock = loop, asyncio.Lock()
+        await self._lock.acquire()
+
+    async def __aexit__(self, *_: object) -> None:
+        if self._lock is not None:
+            self._lock.release()
+
+
 async def connect(address: Address, context: Optional[ssl.SSLContext], timeout: float) -> Pipe:
     loop = asyncio.get_running_loop()
     try:
@@ -163,6 +183,8 @@ async def connect(address: Address, context: Optional[ssl.SSLContext], timeout: 
         _, pipe = await asyncio.wait_for(made, timeout)
     except asyncio.TimeoutError:
         raise Refused(f"no connection after {timeout:.0f} s") from None
+    except ssl.SSLError as e:
+        raise Untrusted(str(e)) from None
     except (OSError, ValueError) as e:
         raise Refused(str(e)) from None
     return pipe

@@ -11,7 +11,7 @@ import time
 from typing import TYPE_CHECKING, Any, Callable, Iterable, List, Optional, TypeVar
 
 from .._address import Address
-from .trouble import Lost, Refused, Silent
+from .trouble import Lost, Refused, Silent, Untrusted
 
 if TYPE_CHECKING:
     import httpx
@@ -111,6 +111,8 @@ def connect(address: Address, context: Optional[ssl.SSLContext], timeout: float)
             sock.close()
         if isinstance(e, socket.timeout):
             raise Refused(f"no connection after {timeout:.0f} s") from None
+        if isinstance(e, ssl.SSLError):
+            raise Untrusted(str(e)) from None
         if isinstance(e, (OSError, ValueError)):
             raise Refused(str(e)) from None
         raise

@@ -11,6 +11,10 @@ class Refused(Trouble):
     """No connection: nothing was sent."""
 
 
+class Untrusted(Refused):
+    """Somebody is there, and is not who it should be, or speaks no TLS. It will be the same the next time."""
+
+
 class Lost(Trouble):
     """It broke: what was sent may have arrived."""
 
