@@ -8,11 +8,6 @@ import collections
 import time
 from typing import Any, Deque, Optional, Tuple, Union
 
-import websockets.client
-from websockets.exceptions import InvalidHandshake, InvalidStatus
-from websockets.frames import Frame, Opcode
-from websockets.uri import parse_uri
-
 from .. import _json
 from .._text import plain
 from .._transport import blocking as io
@@ -23,9 +18,18 @@ from .http import REFUSAL_MAX, Http, Reply
 from .wire import CONNECT_S
 
 MESSAGE_MAX = 16 * 1024 * 1024
+# Of frames, as RFC 6455 has them.
+_CONT, _TEXT, _BINARY, _CLOSE = 0, 1, 2, 8
 
-# It is ClientConnection before websockets 11.
-_Protocol: Any = getattr(websockets.client, "ClientProtocol", None) or getattr(websockets.client, "ClientConnection")
+
+def _protocol(uri: str) -> Any:
+    """The part of websockets that knows no network. It is imported here, because few need it, and it is large."""
+    import websockets.client
+    from websockets.uri import parse_uri
+
+    # It is ClientConnection before websockets 11.
+    make: Any = getattr(websockets.client, "ClientProtocol", None) or getattr(websockets.client, "ClientConnection")
+    return make(parse_uri(uri), max_size=MESSAGE_MAX)
 
 
 class WebSocket:
@@ -49,7 +53,7 @@ class WebSocket:
         http.check()
         address = http.address
         scheme = "wss" if address.scheme == "https" else "ws"
-        protocol = _Protocol(parse_uri(f"{scheme}://{address.authority}{address.prefix}{self._path}"), max_size=MESSAGE_MAX)
+        protocol = _protocol(f"{scheme}://{address.authority}{address.prefix}{self._path}")
         request = protocol.connect()
         for name, value in http.headers:
             if name not in (b"host", b"user-agent"):
@@ -70,14 +74,15 @@ class WebSocket:
                     raise Lost("the connection ended before an answer")
                 try:
                     protocol.receive_data(data)
-                except ValueError as e:  # of what is no HTTP
+                except Exception as e:  # of what is no HTTP; each version has its own
                     raise Nonsense(str(e)) from None
                 events = protocol.events_received()
                 self._flush(patience)
                 if events:
                     answer = events.pop(0)
                 error = getattr(protocol, "handshake_exc", None) or getattr(protocol, "parser_exc", None)
-                if error is not None and not isinstance(error, InvalidStatus):
+                # Another status than 101 is an answer, too: below.
+                if error is not None and type(error).__name__ != "InvalidStatus":
                     raise Nonsense(str(error))
             if answer.status_code != 101:
                 reply = Reply(answer.status_code, [(k.lower().encode(), v.encode("latin-1", "replace")) for k, v in answer.headers.raw_items()],
@@ -88,9 +93,6 @@ class WebSocket:
         except Trouble as trouble:
             self.drop()
             raise http.failed(trouble, "GET", self._path) from None
-        except InvalidHandshake as e:
-            self.drop()
-            raise ProtocolError(f"what answers is no WebSocket: {plain(str(e))[:200]} [{http.where('GET', self._path)}]") from None
         except BaseException:
             self.drop()
             raise
@@ -136,15 +138,14 @@ class WebSocket:
             raise self._lost(Lost("it ended without a word"))
 
     def _take(self, event: Any) -> None:
-        if not isinstance(event, Frame):
-            return
-        if event.opcode is Opcode.CLOSE:
+        opcode = getattr(event, "opcode", None)
+        if opcode == _CLOSE:
             data = bytes(event.data)
             self.close_code = int.from_bytes(data[:2], "big") if len(data) >= 2 else 1005
             self.close_reason = plain(data[2:].decode("utf-8", "replace"))
-        elif event.opcode in (Opcode.TEXT, Opcode.BINARY, Opcode.CONT):
-            if event.opcode is not Opcode.CONT:
-                self._is_text, self._parts = event.opcode is Opcode.TEXT, ()
+        elif opcode in (_TEXT, _BINARY, _CONT):
+            if opcode != _CONT:
+                self._is_text, self._parts = opcode == _TEXT, ()
             self._parts += (bytes(event.data),)
             if event.fin:
                 data = b"".join(self._parts)
