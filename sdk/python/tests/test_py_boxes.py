@@ -2,11 +2,14 @@
 """Boxes: made, found, kept, ended; and what is said when there is none."""
 import datetime
 
+import httpx
 import pytest
 from pysdk import both, url_of
 
 import glovebox
-from server import shared
+from server import needs_root, shared
+
+pytestmark = needs_root
 
 server = shared()
 tokens = shared(tokens={"one": "a-token-of-sixteen-and-more", "two": "another-token-of-that-size"})
@@ -189,3 +192,19 @@ async def test_health_and_openapi(server):
     async with glovebox.AsyncClient(url_of(server)) as client:
         assert (await client.health())["status"] == "ok"
         assert "/v1/boxes" in (await client.openapi())["paths"]
+
+
+@both
+async def test_by_a_transport_of_httpx(server, tmp_path):
+    """As for a proxy: calls, streams and files go through it."""
+    async with httpx.AsyncHTTPTransport() as transport:
+        async with glovebox.AsyncClient(url_of(server), transport=transport) as client, glovebox.AsyncBox(client=client) as box:
+            assert (await box.run("1 + 1")).text == "2"
+            assert [event.kind async for event in box.stream("1")][-1] == "end"
+            await box.files.write("a b/%", iter([b"x" * 100_000, b"y"]))
+            assert await box.files.read("a b/%") == b"x" * 100_000 + b"y"
+            async with box.files.open("a b/%") as file:
+                await file.chunk()
+            assert (await box.files.download_dir("a b", tmp_path / "d")).files == 1
+            with pytest.raises(glovebox.FileMissing):
+                await box.files.read("nothing")

@@ -10,7 +10,9 @@ from pysdk import both, url_of, warm_box  # noqa: F401
 import glovebox
 import glovebox.outputs
 from glovebox import events
-from server import WARM, shared
+from server import WARM, needs_root, shared
+
+pytestmark = needs_root
 
 server = shared(**WARM)
 

@@ -4,7 +4,9 @@ import pytest
 from pysdk import both, url_of, warm_box  # noqa: F401
 
 import glovebox
-from server import shared
+from server import needs_root, shared
+
+pytestmark = needs_root
 
 server = shared()
 

@@ -14,7 +14,9 @@ from test_py_made import mypy
 
 import glovebox
 from mcp_servers import HONEST
-from server import until
+from server import needs_root, until
+
+pytestmark = needs_root
 
 PAGES = [ROOT / "docs" / "python.md", SDK / "README.md"]
 

@@ -11,7 +11,9 @@ from pysdk import both, url_of
 
 import glovebox
 from glovebox import _folders, _tar
-from server import shared
+from server import needs_root, shared
+
+pytestmark = needs_root
 
 server = shared()
 

@@ -10,7 +10,9 @@ from pysdk import both, url_of
 
 import glovebox
 from between import HANGS, LOST, Between, refusal
-from server import WARM, serve, shared, until  # noqa: F401
+from server import WARM, needs_root, serve, shared, until  # noqa: F401
+
+pytestmark = needs_root
 
 server = shared(**WARM)
 

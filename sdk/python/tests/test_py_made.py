@@ -11,7 +11,7 @@ import pytest
 from pysdk import HERE, ROOT, SDK, SOURCE, environment, python, tool, url_of
 
 import glovebox
-from server import shared
+from server import needs_root, shared
 
 server = shared()
 PACKAGE = SOURCE / "glovebox"
@@ -38,6 +38,7 @@ def test_types_are_those_of_the_server(server):
     assert (PACKAGE / "types.py").read_text(encoding="utf-8") == text, "run sdk/python/tools/gen-types"
 
 
+@needs_root
 def test_gen_types_asks_a_server_of_its_own():
     done = subprocess.run([SDK / "tools/gen-types", "--check"], env=environment(), capture_output=True, text=True, timeout=60, check=False)
     assert (done.returncode, done.stdout) == (0, ""), done.stderr
@@ -170,6 +171,7 @@ def test_a_wheel(wheel):
     assert any(name.endswith("LICENSE") for name in names)
 
 
+@needs_root
 @pytest.mark.more
 def test_it_is_installed_and_used(wheel, tmp_path):
     subprocess.run(["/usr/bin/python3", "-m", "venv", "--system-site-packages", tmp_path / "venv"], check=True, timeout=120)
@@ -189,6 +191,7 @@ def test_it_is_installed_and_used(wheel, tmp_path):
     assert done.stdout.split() == ["2", "3"]
 
 
+@needs_root
 def test_a_zip_archive_works(tmp_path):
     """Where the minder's text is no file."""
     import zipfile

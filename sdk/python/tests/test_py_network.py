@@ -9,7 +9,9 @@ from pysdk import both, url_of
 
 import glovebox
 from mcp_servers import HONEST
-from server import WARM, Server, needs_root, shared
+from server import Server, WARM, needs_root, shared
+
+pytestmark = needs_root
 
 cold = shared(**WARM)
 
@@ -33,7 +35,6 @@ async def test_policies(server):
             await box.network.set("anything")
 
 
-@needs_root
 @both(more=["sync"])
 async def test_rules(server):
     async with glovebox.AsyncBox(url=url_of(server), network=["pypi.org:443"]) as box:
@@ -105,7 +106,6 @@ def tools(tmp_path_factory):
 CALL = "from mcptools.honest.tool_1 import run\nrun(s={!r})"
 
 
-@needs_root
 @both(more=["sync"])
 async def test_tools(tools):
     async with glovebox.AsyncBox(url=url_of(tools)) as box:
@@ -120,7 +120,6 @@ async def test_tools(tools):
             await box.tools.add("bad", {"command": "no-such-program"})
 
 
-@needs_root
 @both(more=["sync"])
 async def test_somebody_has_to_allow_it(tools):
     async with glovebox.AsyncBox(url=url_of(tools), tools=["honest"], approvals=["*"]) as box:
@@ -148,7 +147,6 @@ async def test_somebody_has_to_allow_it(tools):
             await box.approvals.reject("a" * 26)
 
 
-@needs_root
 @both(more=["sync"])
 async def test_who_decides_fails(tools):
     async with glovebox.AsyncBox(url=url_of(tools), tools=["honest"], approvals=["*"]) as box:
@@ -160,7 +158,6 @@ async def test_who_decides_fails(tools):
                 assert (await box.run(CALL.format("x"), check=False)).status == "error"
 
 
-@needs_root
 @both(more=["sync"])
 async def test_approvals_end_with_the_box(tools):
     async with glovebox.AsyncClient(url_of(tools)) as client:

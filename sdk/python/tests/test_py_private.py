@@ -14,7 +14,9 @@ from pysdk import both, environment, python, url_of
 
 import glovebox
 from glovebox import _server
-from server import WARM, shared, until
+from server import WARM, needs_root, shared, until
+
+pytestmark = needs_root
 
 server = shared(**WARM)
 

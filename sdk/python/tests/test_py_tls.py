@@ -6,7 +6,9 @@ import pytest
 from pysdk import both
 
 import glovebox
-from server import WARM, Server, certificate  # noqa: F401
+from server import Server, WARM, certificate, needs_root  # noqa: F401
+
+pytestmark = needs_root
 
 TOKEN = "a-token-of-sixteen-and-more"
 
