@@ -490,3 +490,21 @@ def test_multiprocessing(server):
                 assert box.run("2").text == "2"
     """)
     wait_for_no_boxes(server)
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="becomes an ordinary user")
+def test_a_machine_that_cannot_make_boxes_says_so_at_once():
+    """Nobody else is on a private server who could make room: it is not waited for."""
+    done = python("""
+        import glovebox, os, sys, time
+        os.setgroups([]); os.setgid(65534); os.setuid(65534)
+        os.environ["HOME"] = "/nonexistent"
+        begun = time.monotonic()
+        try:
+            with glovebox.Box() as box:
+                print(box.run("1 + 1").text)
+        except (glovebox.Unavailable, glovebox.NoServer) as e:
+            assert "doctor" in str(e), e
+            print(2 if time.monotonic() - begun < 9 else "late")
+    """)
+    assert done.stdout.strip() == "2"

@@ -46,6 +46,7 @@ _WHAT_TO_DO = {
     "wrong_host": "ask it by a name that is in its allowed_host",
     "forwarded": "a proxy in front of it needs a server with tokens",
     "saturated": "try again later, or give it more time: timeout=…",
+    "unschedulable": "`glovebox doctor` on its machine says what is missing",
     "wrong_state": "it is being made, or is ending: try again, or make another box",
     "no_space": "delete something, or make a box with a larger limits.workspace_bytes",
     "body_too_large": "send less at once; files go by box.files.write()",

@@ -122,7 +122,7 @@ class Client:
         headers = list(self._headers)
         if self._token:
             headers.append((b"authorization", b"Bearer " + self._token.encode()))
-        return Http(address, wire, headers, self._timeout, self._answer_max, context, self._why_gone)
+        return Http(address, wire, headers, self._timeout, self._answer_max, context, self._given is None, self._why_gone)
 
     def _why_gone(self) -> str:
         if self._server is None or self._server.lives():

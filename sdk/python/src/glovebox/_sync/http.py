@@ -43,7 +43,7 @@ class Reply(NamedTuple):
 
 class Http:
     def __init__(self, address: Address, wire: Union[Wire, BroughtWire], headers: Headers, timeout: float, answer_max: int,
-                 context: Optional[ssl.SSLContext], why_gone: Callable[[], str]) -> None:
+                 context: Optional[ssl.SSLContext], private: bool, why_gone: Callable[[], str]) -> None:
         self.address = address
         self.context = context
         self.timeout = timeout
@@ -52,6 +52,7 @@ class Http:
         self.wire = wire
         #: Of every request.
         self.headers: Headers = [(b"host", address.authority.encode()), (b"user-agent", b"glovebox-python/" + __version__.encode()), *headers]
+        self._private = private
         self._why_gone = why_gone
         self._prefix = address.prefix
         self.closed = False
@@ -94,9 +95,7 @@ class Http:
                 if 200 <= reply.status < 300 or reply.status == 304:
                     return reply
                 error = self.refused(method, path, reply)
-                if not isinstance(error, Retriable) or error.retry_after is None or time.monotonic() + error.retry_after > until:
-                    raise error
-                pause = max(error.retry_after, 0.1)
+                pause = self._later(error, until)
             io.sleep(pause)
 
     def open(self, method: str, path: str, body: Body = None, headers: Tuple[Tuple[bytes, bytes], ...] = (), *,
@@ -116,9 +115,7 @@ class Http:
                 attempt += 1
             else:
                 error = self.refused(method, path, reply)
-                if not isinstance(error, Retriable) or error.retry_after is None or time.monotonic() + error.retry_after > until:
-                    raise error
-                pause = max(error.retry_after, 0.1)
+                pause = self._later(error, until)
             io.sleep(pause)
 
     # --- one attempt ------------------------------------------------------------------------------------------------
@@ -172,6 +169,14 @@ class Http:
         if may and attempt < len(PAUSES) and time.monotonic() + PAUSES[attempt] < until and not self.closed:
             return PAUSES[attempt]
         raise self.failed(trouble, method, path, timeout) from None
+
+    def _later(self, error: GloveboxError, until: float) -> float:
+        """How long to wait before what was refused is asked again; raises the refusal if that makes no sense, or takes too long."""
+        if not isinstance(error, Retriable) or error.retry_after is None or time.monotonic() + error.retry_after > until:
+            raise error
+        if self._private and error.code == "unschedulable":
+            raise error  # nobody else is there who would make room
+        return max(error.retry_after, 0.1)
 
     def failed(self, trouble: Trouble, method: str, path: str, timeout: Optional[float] = None) -> GloveboxError:
         where = self.where(method, path)
