@@ -267,7 +267,8 @@ SOCKETS = {
 
 
 @pytest.mark.parametrize("name", SOCKETS)
-@both(more=["async"])
+@pytest.mark.more
+@both
 async def test_lies_about_a_terminal(name):
     lie, kind, said = SOCKETS[name]
     with Liar(lie) as liar:

@@ -113,7 +113,8 @@ async def test_a_gap_is_told(server):
             assert gap.first <= gap.last
 
 
-@both(more=["sync"])
+@pytest.mark.more
+@both
 async def test_a_gate_that_dies(serve):
     server = serve(**WARM)
     async with glovebox.AsyncBox(url=url_of(server)) as box:
@@ -155,7 +156,8 @@ async def test_a_gate_that_dies_under_a_cell(serve):
         assert (await box.run("n")).text == "1"
 
 
-@both(more=["sync"])
+@pytest.mark.more
+@both
 async def test_the_server_is_busy_for_a_while(server):
     """What says Retry-After has done nothing: it is asked again, within the caller's time."""
     def busy(status, seconds):

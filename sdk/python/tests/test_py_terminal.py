@@ -105,6 +105,7 @@ async def test_it_ends_with_its_box(server):
                     assert await terminal.read(20)
 
 
+@pytest.mark.more
 def test_another_thread_ends_the_waiting(server):
     import threading
 

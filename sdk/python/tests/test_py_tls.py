@@ -36,7 +36,7 @@ async def test_all_of_it_by_tls(server):
                     await terminal.read_until("42\r\n", 20)
 
 
-@both
+@both(more=["async"])
 async def test_who_is_not_trusted(server, tmp_path):
     with pytest.raises(glovebox.ServerUnreachable, match="can be trusted.*verify="):
         async with glovebox.AsyncBox(url=server.url, token=TOKEN):
@@ -49,7 +49,7 @@ async def test_who_is_not_trusted(server, tmp_path):
 @both
 async def test_plain_and_tls_are_not_mixed_up(server):
     with pytest.raises((glovebox.ProtocolError, glovebox.ConnectionLost, glovebox.ApiError)):
-        async with glovebox.AsyncClient(server.url.replace("https", "http"), TOKEN, timeout=2) as client:
+        async with glovebox.AsyncClient(server.url.replace("https", "http"), TOKEN, timeout=0.3) as client:
             await client.health()
 
 
