@@ -208,3 +208,13 @@ async def test_by_a_transport_of_httpx(server, tmp_path):
             assert (await box.files.download_dir("a b", tmp_path / "d")).files == 1
             with pytest.raises(glovebox.FileMissing):
                 await box.files.read("nothing")
+
+
+@both
+async def test_ports_for_ipybox_and_another_directory(server):
+    async with glovebox.AsyncBox(url=url_of(server), ports=True, environment="python") as box:
+        info = await box.info()
+        assert info.ports is not None and all(1024 <= port < 65536 for port in info.ports) and info.workdir == "/app"
+        assert (await box.sh("pwd")).stdout == "/app\n"
+    with pytest.raises(glovebox.InvalidRequest, match="client="):
+        glovebox.AsyncBox(client=glovebox.AsyncClient(url_of(server)), url=url_of(server))
