@@ -125,9 +125,10 @@ struct abox {
 	struct port *ports[BOX_PORTS_MAX];
 	struct published *published; /* by their numbers */
 	unsigned int npublished, ninbound;
-	unsigned int looks;          /* for modules, under way */
-	struct tool_server *servers; /* that were registered with it */
-	struct approval *approvals;  /* calls that wait for somebody */
+	unsigned int looks;              /* for modules, under way */
+	struct tool_server *servers;     /* that were registered with it */
+	struct registering *registering; /* that wait for its socket for tools */
+	struct approval *approvals;      /* calls that wait for somebody */
 	struct approver *approvers;
 	struct tool_run *calls;          /* of tools, under way */
 	unsigned int ncalls, calls_left; /* how many there may be until calls_at_us + 1 s */

@@ -2,6 +2,7 @@
 #include "gate/ports.h"
 
 #include "base/own.h"
+#include "gate/tool_calls.h"
 #include "wire/msg.h"
 
 #include <stdio.h>
@@ -165,6 +166,8 @@ static void on_opened(void *arg, struct chan_msg *m, const struct err *e)
 		}
 		gate_log_err(a->g, "port_failed", &why); /* it was taken over, and lives without */
 	}
+	if (p->which == PORT_TOOLS)
+		tool_servers_open(a);
 	if (!all_answered(a))
 		return;
 	if (a->making != NULL)
@@ -236,17 +239,18 @@ void ports_open(struct abox *a)
 		making_failed(a, OWN_NO_MEMORY, NULL, "out of memory");
 }
 
-void ports_open_tools(struct abox *a)
+bool ports_open_tools(struct abox *a)
 {
 	struct err e;
 
 	if (a->ports[PORT_TOOLS] != NULL)
-		return;
+		return !a->ports[PORT_TOOLS]->asked;
 	a->ports[PORT_TOOLS] = port_new(a, PORT_TOOLS);
 	if (a->ports[PORT_TOOLS] != NULL && ask(a->ports[PORT_TOOLS]) == 0)
-		return;
+		return false;
 	(void)err_set(&e, ERR_SYS, ENOMEM, "open the socket for tools of a box");
 	gate_log_err(a->g, "port_failed", &e);
+	return true; /* there will be no other */
 }
 
 void ports_adopt(struct abox *a)

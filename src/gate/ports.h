@@ -20,8 +20,8 @@
 /* Ask for the listeners of a box: those of this machine with the numbers in a->port, 0: any. making_listens() or making_failed()
  * comes later. */
 void ports_open(struct abox *a);
-/* The socket for tools of a box that has none yet. */
-void ports_open_tools(struct abox *a);
+/* The socket for tools of a box that has none yet. Whether it is there: if not, tool_servers_open() comes later. */
+bool ports_open_tools(struct abox *a);
 /* One of them by itself, PORT_PUBLISHED or one behind it: opened() is called later, with its number or with an error, unless it is ended before. 0 or -errno. */
 typedef void (*port_fn)(void *arg, uint16_t number, const struct err *e);
 int ports_open_one(struct abox *a, unsigned int which, uint16_t number, port_fn opened, void *arg);

@@ -15,6 +15,8 @@ void tool_list(struct req *r);
 void box_tools_post(struct req *r);
 /* A server was registered with it through a gate before this one. */
 void tool_server_kept(struct abox *a, const char *name, const char *params, size_t n);
+/* Its socket for tools is there, or will never be. */
+void tool_servers_open(struct abox *a);
 /* The box ends, and servers that were registered with it. */
 void tool_servers_end(struct abox *a);
 /* GET /package: what the Python of all tools has in common. */

@@ -27,6 +27,8 @@ struct registering {
 	char box[OWN_ID]; /* which may go meanwhile */
 	char server[TOOL_SERVER_MAX + 1];
 	struct tool_ask *ask;
+	struct abox *waits; /* for its socket; NULL: no longer */
+	struct registering *next;
 	char *params; /* NULL: it is the operator's */
 	size_t n;
 };
@@ -37,10 +39,22 @@ static void release(struct registering *w)
 	free(w);
 }
 
+static void wait_no_more(struct registering *w)
+{
+	struct registering **at = &w->waits->registering;
+
+	while (*at != w)
+		at = &(*at)->next;
+	*at = w->next;
+	w->waits = NULL;
+}
+
 static void on_gone(struct req *r)
 {
 	struct registering *w = r->work;
 
+	if (w->waits != NULL)
+		wait_no_more(w);
 	tools_cancel(w->ask);
 	release(w);
 }
@@ -146,8 +160,8 @@ static int remember(struct abox *a, struct registering *w)
 	return 0;
 }
 
-/* The rule, and the socket. 0, or -1: answered. */
-static int allow(struct abox *a, struct registering *w)
+/* The rule, and the socket; then its tools: who is told of them can call them. */
+static void allow(struct abox *a, struct registering *w)
 {
 	size_t had = a->tools.n;
 
@@ -158,12 +172,27 @@ static int allow(struct abox *a, struct registering *w)
 			own_refuse(leave(w), OWN_INVALID_FIELD, "server",
 				   "'env', 'metadata' and 'tools' of the box have no room for it");
 			release(w);
-			return -1;
+			return;
 		}
 		abox_changed(a);
 	}
-	ports_open_tools(a);
-	return 0;
+	if (ports_open_tools(a)) {
+		list(w);
+		return;
+	}
+	w->waits = a;
+	w->next = a->registering;
+	a->registering = w;
+}
+
+void tool_servers_open(struct abox *a)
+{
+	while (a->registering != NULL) {
+		struct registering *w = a->registering;
+
+		wait_no_more(w);
+		list(w);
+	}
 }
 
 static void on_registered(void *arg, enum tool_outcome how, uint64_t code, const char *text,
@@ -182,8 +211,8 @@ static void on_registered(void *arg, enum tool_outcome how, uint64_t code, const
 	} else if (remember(a, w) < 0) {
 		own_refuse(leave(w), OWN_NO_MEMORY, NULL, "out of memory");
 		release(w);
-	} else if (allow(a, w) == 0) {
-		list(w);
+	} else {
+		allow(a, w);
 	}
 }
 
@@ -241,8 +270,8 @@ void box_tools_post(struct req *r)
 		w->ask = tools_register(w->g, w->box, w->server, w->params, w->n, on_registered, w);
 		if (w->ask == NULL)
 			fail(w, TOOL_BUSY, "too much is asked at once", 25);
-	} else if (allow(a, w) == 0) {
-		list(w);
+	} else {
+		allow(a, w);
 	}
 }
 
@@ -270,6 +299,13 @@ void tool_server_kept(struct abox *a, const char *name, const char *params, size
 
 void tool_servers_end(struct abox *a)
 {
+	while (a->registering != NULL) {
+		struct registering *w = a->registering;
+
+		wait_no_more(w);
+		own_refuse(leave(w), OWN_GONE, NULL, "the box has ended");
+		release(w);
+	}
 	if (a->servers != NULL)
 		tools_forget(a->g, a->id);
 	while (a->servers != NULL) {

@@ -356,6 +356,50 @@ def test_a_client_registers_a_server(serve, tmp_path):
     until(lambda: not server.running("for line in sys.stdin"), "they go with their box")
 
 
+def test_who_is_told_of_tools_can_call_them(serve, tmp_path):
+    """The socket in the box is the keeper's to make, which may take longer than to say what tools there are."""
+    server = serve(**WARM, **configuration(tmp_path, honest={"source": HONEST}))
+    with Box(server, tools=["honest"]) as first, Box(server) as box:
+        assert text_of(first.call("honest", "env")) == "none", "the server runs"
+        assert box.says("print(1)") == "1\n", "the kernel, too"
+        keeper, told = server.pid_of("keeper"), []
+
+        def register():
+            told.append(server.call("POST", f"/v1/boxes/{box.id}/tools", {"server": "honest"})[0])
+            told.append(box.call("honest", "env"))
+
+        registers = threading.Thread(target=register)
+        os.kill(keeper, signal.SIGSTOP)
+        try:
+            registers.start()
+            registers.join(1)
+        finally:
+            os.kill(keeper, signal.SIGCONT)
+        registers.join()
+        assert told[0] == 200 and text_of(told[1]) == "none", told
+
+
+def test_a_box_that_ends_before_its_tools_are_there(serve, tmp_path):
+    server = serve(**WARM, **configuration(tmp_path, honest={"source": HONEST}))
+    with Box(server, tools=["honest"]) as first:
+        assert text_of(first.call("honest", "env")) == "none"
+        box, keeper, told = Box(server), server.pid_of("keeper"), []
+        registers = [threading.Thread(target=lambda: told.append(server.call("POST", f"/v1/boxes/{box.id}/tools", {"server": "honest"}))) for _ in range(3)]
+        os.kill(keeper, signal.SIGSTOP)
+        try:
+            for one in registers:
+                one.start()
+            registers[0].join(0.5)
+            ends = threading.Thread(target=lambda: told.append(server.call("DELETE", f"/v1/boxes/{box.id}")))
+            ends.start()
+            ends.join(0.5)
+        finally:
+            os.kill(keeper, signal.SIGCONT)
+        for one in (*registers, ends):
+            one.join()
+        assert len(told) == 4 and all(status in (200, 204, 404, 410) for status, _ in told), told
+
+
 def test_what_there_is_no_room_for_is_not_allowed(server):
     """Rules are in the record of the box, which is as large as it is."""
     with Box(server, tools=["honest"], metadata={"k": "x" * 1515}) as box:
