@@ -144,6 +144,7 @@ static void setup_close(struct setup *s)
 	fd_close(&s->go_fd);
 	fd_close(&s->report_fd);
 	fd_close(&s->control_fd);
+	fd_close(&s->env_tree_fd);
 	for (int i = 0; i < s->njoin; i++)
 		fd_close(&s->join_fd[i]);
 	for (unsigned int i = 0; i < s->nmounts; i++)
@@ -222,7 +223,10 @@ static int box_start(struct keeper *k, struct box *b, const struct box_request *
 	own_fd go = -1;
 	int r;
 
-	if (open_mounts(k, q, s, e) < 0 || open_pipes(b, s, &go, e) < 0)
+	if (q->env != 0)
+		s->env_tree_fd = env_tree(k, q->env, &s->env_kind, e);
+	if ((q->env != 0 && s->env_tree_fd < 0) || open_mounts(k, q, s, e) < 0 ||
+	    open_pipes(b, s, &go, e) < 0)
 		return -1;
 	s->njoin = cgroup_join_fds(&k->cgroups, &b->cgroup, s->join_fd);
 	b->pid = clone_box(k, s, b, &b->pidfd);
@@ -265,7 +269,8 @@ int box_new(struct keeper *k, const struct box_request *q, uint64_t request, str
 {
 	struct setup s = { .limits = &q->limits,
 			   .waived = q->waived,
-			   .init_fd = k->blob_fd[BLOB_INIT] };
+			   .init_fd = k->blob_fd[BLOB_INIT],
+			   .env_tree_fd = -1 };
 	struct box *b = free_slot(k);
 	char name[64];
 	int r;
@@ -274,7 +279,8 @@ int box_new(struct keeper *k, const struct box_request *q, uint64_t request, str
 		return err_set(e, ERR_LIMIT, 0, "there are %u boxes already", ids_boxes(&k->ids));
 	b->born_us = clock_us();
 	s.layers = layers_before_plan(k, shares_uid(k, q));
-	if (check_layers(k, s.layers, q->waived, e) < 0 || image_check(k, q, e) < 0)
+	if (check_layers(k, s.layers, q->waived, e) < 0 || image_check(k, q, e) < 0 ||
+	    env_check(k, q, e) < 0)
 		return -1;
 	s.go_fd = s.report_fd = s.control_fd = -1;
 	s.ids = ids_for(&k->ids, k->instance.slot, b->number, (q->flags & BOX_ROOT_USER) != 0);
@@ -295,6 +301,7 @@ int box_new(struct keeper *k, const struct box_request *q, uint64_t request, str
 	b->id = ++k->next_box;
 	b->limits = q->limits;
 	b->image = q->image;
+	b->env = q->env;
 	b->freezes = (q->flags & BOX_FREEZES) != 0 ? q->image : 0;
 	b->request = request;
 	(void)snprintf(name, sizeof(name), "%s%llu", k->instance.tag, (unsigned long long)b->id);
@@ -363,7 +370,9 @@ static bool shield(pid_t pid)
 
 static void setup_done(struct keeper *k, struct box *b)
 {
-	struct box_info info = { .box = b->id, .layers = b->layers, .image = b->image };
+	struct box_info info = {
+		.box = b->id, .layers = b->layers, .image = b->image, .env = b->env
+	};
 	uint8_t body[1024];
 	own_fd stream = -1;
 	struct err e;
@@ -588,6 +597,7 @@ static bool finish(struct keeper *k, struct box *b)
 	fd_close(&b->refusals_fd);
 	free(b->record);
 	*b = (struct box){ .state = BOX_FREE };
+	envs_turn(k);
 	return true;
 }
 

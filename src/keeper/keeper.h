@@ -7,6 +7,7 @@
 #include "wire/chan.h"
 #include "wire/egressmsg.h"
 #include "wire/endpoint.h"
+#include "wire/envtable.h"
 #include "wire/ops.h"
 #include "wire/plan.h"
 
@@ -157,7 +158,7 @@ int memory_file_again(int fd, int flags);
 
 /* --- images.c --- */
 
-enum { IMAGES_MAX = 12 };
+enum { IMAGES_MAX = 128 }; /* a message lists them all */
 
 struct image_slot {
 	uint32_t id; /* 0: free */
@@ -166,6 +167,33 @@ struct image_slot {
 	uint64_t born_us;
 	char label[IMAGE_LABEL_MAX];
 };
+
+/* --- envs.c --- */
+
+enum { ENV_SLOTS = 2 * ENVS_MAX }; /* those of the table, and those that only boxes still show */
+
+struct env_slot {
+	struct env_row *row; /* NULL: free */
+	int tree_fd, lock_fd;
+	uint32_t gone_by; /* since which table it is not there any more */
+};
+
+void envs_start(struct keeper *k);
+/* The first one, by the argument that has its descriptor. */
+int envs_argument(struct keeper *k, const char *text, struct err *e);
+/* The supervisor's table, in a file. 0 or -errno. */
+int envs_take(struct keeper *k, int fd);
+/* A gate knows that table: it does not ask for boxes of what is not in it. */
+void envs_are_taken(struct keeper *k, uint32_t table);
+/* All that there are, for a gate: a file, or -errno. */
+int envs_list(const struct keeper *k);
+struct env_slot *env_find(struct keeper *k, uint32_t id);
+/* Whether a box of it can be made. */
+int env_check(struct keeper *k, const struct box_request *q, struct err *e);
+/* Its tree as a mount for one box: a descriptor, or -1. */
+int env_tree(struct keeper *k, uint32_t id, enum env_kind *ret_kind, struct err *e);
+/* Let go of what nobody shows any more. */
+void envs_turn(struct keeper *k);
 
 /* --- plan.c: what the first process of a box needs; everything else it closes --- */
 
@@ -178,6 +206,8 @@ struct setup {
 	bool spare;                  /* its limits may still change */
 	bool app, ports, tools, ray; /* BOX_APP, BOX_PORTS, BOX_TOOLS, BOX_RAY */
 	bool network;                /* BOX_NETWORK */
+	int env_tree_fd; /* a detached mount of what it shows beside the machine's own, or instead; -1: nothing */
+	enum env_kind env_kind;
 	uint64_t waived, layers; /* layers: in, what the keeper could give; out, what the box has */
 	int go_fd, report_fd, control_fd, init_fd;
 	int join_fd[CG_KIND_MAX], njoin;
@@ -229,6 +259,7 @@ struct box {
 	struct box_figures last; /* taken before the cgroup went */
 	uint32_t image;          /* it was made from this one, or freezes into it; 0: none */
 	uint32_t freezes;        /* the same, while it can be written to */
+	uint32_t env;            /* environment that it shows; 0: the machine's own */
 	uint8_t *record;
 	size_t record_len;
 	int refusals_fd; /* -1: nobody listens */
@@ -331,6 +362,9 @@ struct keeper {
 	unsigned int nboxes; /* highest index in use + 1 */
 	struct image_slot images[IMAGES_MAX];
 	uint32_t next_image;
+	struct env_slot envs[ENV_SLOTS];
+	const char *envs_given;          /* by an argument */
+	uint32_t env_tables, envs_taken; /* how many there were, and which the gate knows */
 	struct refused_call refusals[REFUSALS_MAX];
 	unsigned int nrefusals;
 	bool refusals_told; /* the gate knows that there are some */
@@ -488,6 +522,8 @@ void server_reaped(struct keeper *k, pid_t pid, int status);
 uint64_t server_turn(struct keeper *k);
 /* What the gate says of itself, passed on to the supervisor. */
 void server_serving(struct keeper *k);
+/* Something for the supervisor to do. 0 or -1: there is none. */
+int server_build(struct keeper *k, const struct chan_msg *m);
 void server_tried(struct keeper *k, const struct chan_msg *m);
 bool server_is_over(const struct keeper *k);
 

@@ -169,7 +169,7 @@ static void loop(struct keeper *k)
 	}
 }
 
-/* Arguments: root=DIR (repeated), cgroup=DIR, ports=NUMBER, egress-exec=FD, egress-secrets=FD and egress:WORD (repeated), way=ADDRESS:PORT and tool-way=ADDRESS:PORT (repeated), and those of servants.c. They come from whoever starts us, not from a gate. */
+/* Arguments: root=DIR (repeated), cgroup=DIR, ports=NUMBER, egress-exec=FD, egress-secrets=FD, envs=FD and egress:WORD (repeated), way=ADDRESS:PORT and tool-way=ADDRESS:PORT (repeated), and those of servants.c. They come from whoever starts us, not from a gate. */
 static int take_argument(struct keeper *k, char *arg, const char **ret_cgroup, struct err *e)
 {
 	int r = server_argument(&k->server, arg, e);
@@ -193,6 +193,10 @@ static int take_argument(struct keeper *k, char *arg, const char **ret_cgroup, s
 		return fcntl(k->egress.exec_fd, F_SETFD, FD_CLOEXEC) < 0
 			       ? err_set(e, ERR_USAGE, errno, "descriptor %d", k->egress.exec_fd)
 			       : 0;
+	}
+	if (strncmp(arg, "envs=", 5) == 0) {
+		k->envs_given = arg + 5;
+		return 0;
 	}
 	if (strncmp(arg, "egress-secrets=", 15) == 0)
 		return egress_secrets_argument(k, arg + 15, e);
@@ -234,6 +238,8 @@ static int start(struct keeper *k, int argc, char **argv, struct err *e)
 	    instance_start(&k->instance, k->ids.slots, k->owner, e) < 0 || settle(k, e) < 0 ||
 	    blob_fd(k, BLOB_INIT, e) < 0 || open_roots(k, e) < 0)
 		return -1;
+	if (k->envs_given != NULL && envs_argument(k, k->envs_given, e) < 0)
+		return -1;
 	if (cgroups_start(&k->cgroups, cgroup, k->ids.rootless, k->spare_cpus, &k->instance, e) < 0)
 		return -1;
 	if (k->server.on)
@@ -250,6 +256,7 @@ int keeper_main(int argc, char **argv)
 
 	k.gate_fd = KEEPER_GATE_FD; /* or the supervisor */
 	k.egress.fd = k.egress.exec_fd = k.egress.secrets_fd = -1;
+	envs_start(&k);
 	(void)fcntl(k.gate_fd, F_SETFD, FD_CLOEXEC);
 	if (start(&k, argc, argv, &e) < 0) {
 		if (k.server.on)

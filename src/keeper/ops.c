@@ -245,6 +245,49 @@ static int op_IMAGE_LIST(struct keeper *k, struct chan_msg *m)
 	return 0;
 }
 
+/* Names and numbers, and nothing of where they lie. */
+static int op_ENV_LIST(struct keeper *k, struct chan_msg *m)
+{
+	own_fd fd = envs_list(k);
+	uint8_t body[4];
+	struct msg_out out;
+	struct err e;
+
+	msg_out_init(&out, body, sizeof(body));
+	msg_put_u32(&out, k->env_tables);
+	if (fd >= 0) {
+		ops_ok(k, m->request, body, out.len, &fd);
+		return 0;
+	}
+	(void)err_set(&e, ERR_SYS, -fd, "list the environments");
+	ops_failed(k, m->request, &e);
+	return 0;
+}
+
+static int op_ENV_TAKEN(struct keeper *k, struct chan_msg *m)
+{
+	struct msg_in in;
+
+	msg_in_init(&in, m->body, m->len);
+	envs_are_taken(k, msg_get_u32(&in));
+	ops_ok(k, m->request, NULL, 0, NULL);
+	return 0;
+}
+
+/* Passed on unread. What the supervisor does about it is what the operator allows it to. */
+static int op_ENV_BUILD(struct keeper *k, struct chan_msg *m)
+{
+	struct err e;
+
+	if (server_build(k, m) == 0) {
+		ops_ok(k, m->request, NULL, 0, NULL);
+		return 0;
+	}
+	(void)err_set(&e, ERR_INPUT, 0, "nobody is there to build environments");
+	ops_failed(k, m->request, &e);
+	return 0;
+}
+
 /* A word to the operator. */
 static int op_SERVING(struct keeper *k, struct chan_msg *m)
 {
@@ -302,9 +345,11 @@ static int op_BOX_ATTACH(struct keeper *k, struct chan_msg *m)
 		ops_failed(k, m->request, &e);
 		return 0;
 	}
-	info = (struct box_info){
-		.box = b->id, .layers = b->layers, .setup_us = b->setup_us, .image = b->image
-	};
+	info = (struct box_info){ .box = b->id,
+				  .layers = b->layers,
+				  .setup_us = b->setup_us,
+				  .image = b->image,
+				  .env = b->env };
 	(void)memcpy(info.step_us, b->step_us, sizeof(info.step_us));
 	n = box_info_encode(&info, body, sizeof(body));
 	ops_ok(k, m->request, body, (size_t)n, &stream);
@@ -504,7 +549,8 @@ static int op_BOX_LIST(struct keeper *k, struct chan_msg *m)
 	info = (struct box_info){ .box = next->id,
 				  .layers = next->layers,
 				  .setup_us = next->setup_us,
-				  .image = next->image };
+				  .image = next->image,
+				  .env = next->env };
 	(void)memcpy(info.step_us, next->step_us, sizeof(info.step_us));
 	n = box_info_encode(&info, body, sizeof(body));
 	msg_out_init(&out, body + n, sizeof(body) - (size_t)n);

@@ -81,7 +81,7 @@ static int by_number(const void *a, const void *b)
  * of its lock would keep the next instance from sweeping. */
 static void keep_only_ours(const struct setup *s)
 {
-	int keep[4 + CG_KIND_MAX + BOX_MOUNTS_MAX] = { s->go_fd, s->report_fd, s->control_fd,
+	int keep[5 + CG_KIND_MAX + BOX_MOUNTS_MAX] = { s->go_fd, s->report_fd, s->control_fd,
 						       s->init_fd };
 	unsigned int n = 4, next = 0;
 
@@ -89,6 +89,8 @@ static void keep_only_ours(const struct setup *s)
 		keep[n++] = s->join_fd[i];
 	for (unsigned int i = 0; i < s->nmounts; i++)
 		keep[n++] = s->mounts[i].tree_fd;
+	if (s->env_tree_fd >= 0)
+		keep[n++] = s->env_tree_fd;
 	qsort(keep, n, sizeof(keep[0]), by_number);
 	for (unsigned int i = 0; i < n; i++) {
 		unsigned int fd = (unsigned int)keep[i];
@@ -109,6 +111,7 @@ _Noreturn void plan_run(struct setup *s)
 	keep_only_ours(s);
 	w = (struct work){ .s = s,
 			   .root_fd = -1,
+			   .env_fd = -1,
 			   .proc_fd = -1,
 			   .proc_sys_fd = -1,
 			   .mqueue_fd = -1,

@@ -551,6 +551,11 @@ void server_sup_event(struct keeper *k)
 		return;
 	if (r > 0 && m.type == SUPERVISE_CONFIG && m.nfds == 4) {
 		new_config(k, m.fds);
+	} else if (r > 0 && m.type == SUPERVISE_ENVS && m.nfds == 1) {
+		if (envs_take(k, m.fds[0]) == 0)
+			ops_tell(k, EVENT_ENVS, 0, NULL, 0, NULL);
+	} else if (r > 0 && m.type == SUPERVISE_BUILT) {
+		ops_tell(k, EVENT_BUILT, 0, m.body, m.len, NULL);
 	} else if (r > 0 && m.type == SUPERVISE_RENEW) {
 		ops_tell(k, EVENT_RENEW, 0, NULL, 0, NULL);
 	} else if (r > 0 && m.type == SUPERVISE_STOP && !k->gate_gone) {
@@ -576,6 +581,14 @@ void server_serving(struct keeper *k)
 	msg_out_init(&m, body, sizeof(body));
 	msg_put_u64(&m, k->server.restarts);
 	tell(k, SUPERVISE_SERVING, body, m.len);
+}
+
+int server_build(struct keeper *k, const struct chan_msg *m)
+{
+	if (!k->server.on)
+		return -1;
+	tell(k, SUPERVISE_BUILD, m->body, m->len);
+	return 0;
 }
 
 void server_tried(struct keeper *k, const struct chan_msg *m)

@@ -37,13 +37,13 @@ int source_open(struct work *w, unsigned int i, const char *path)
 }
 
 /* Two layers, the upper one the box's empty /sys: one alone is refused. */
-static int overlay(const struct work *w, int fd)
+static int overlay(const struct work *w, int fd, const char *above)
 {
-	char lower[96];
+	char lower[320];
 	const char *const options[] = { "lowerdir", lower, NULL };
 
-	(void)snprintf(lower, sizeof(lower), "/proc/self/fd/%d/sys:/proc/self/fd/%d", w->root_fd,
-		       fd);
+	(void)snprintf(lower, sizeof(lower), "/proc/self/fd/%d/%s:/proc/self/fd/%d", w->root_fd,
+		       above, fd);
 	return mnt_new("overlay", options, mutant_is("read-only-root") ? 0 : sealed);
 }
 
@@ -57,15 +57,23 @@ static int bind(const struct work *w, int fd)
 	return tree;
 }
 
-static int show_directory(struct work *w, int fd, const char *at)
+int show_directory(struct work *w, int fd, const char *at)
 {
-	own_fd tree = mutant_is("own-inodes") ? -1 : overlay(w, fd);
+	own_fd tree = mutant_is("own-inodes") ? -1 : overlay(w, fd, "sys");
 
 	if (tree < 0)
 		tree = bind(w, fd);
 	if (tree < 0 || mkdirat(w->root_fd, at, 0755) < 0 || mnt_place(tree, w->root_fd, at) < 0)
 		return fail_at(w, at);
 	return 0;
+}
+
+/* There is no other way to show two directories as one: without overlays such a box cannot be made. */
+int show_under(struct work *w, int fd, const char *at)
+{
+	own_fd tree = overlay(w, fd, at);
+
+	return tree < 0 || mnt_place(tree, w->root_fd, at) < 0 ? fail_at(w, at) : 0;
 }
 
 static int copy_file(struct work *w, int fd, const char *at)

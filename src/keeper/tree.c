@@ -100,7 +100,7 @@ int step_sources(struct work *w)
 	for (unsigned int i = 0; i < ARRAY_LEN(tree) && r == 0; i++) {
 		w->source_fd[i] = -1;
 		w->link[i][0] = '\0';
-		if (tree[i].kind == SHOW)
+		if (tree[i].kind == SHOW && !env_is_root(w))
 			r = source_open(w, i, tree[i].what);
 	}
 	for (unsigned int i = 0; i < ARRAY_LEN(devices) && r == 0; i++)

@@ -49,6 +49,7 @@ ptrdiff_t box_request_encode(const struct box_request *q, void *buf, size_t cap)
 	msg_put_u64(&m, q->waived);
 	put_limits(&m, &q->limits);
 	msg_put_u32(&m, q->image);
+	msg_put_u32(&m, q->env);
 	msg_put_u16(&m, q->nmounts);
 	for (unsigned int i = 0; i < q->nmounts; i++) {
 		msg_put_u16(&m, q->mounts[i].root);
@@ -89,6 +90,7 @@ int box_request_decode(const void *buf, size_t len, struct box_request *q, struc
 	if (get_limits(&m, &q->limits, e) < 0)
 		return -1;
 	q->image = msg_get_u32(&m);
+	q->env = msg_get_u32(&m);
 	q->nmounts = msg_get_u16(&m);
 	if (q->nmounts > BOX_MOUNTS_MAX)
 		return err_set(e, ERR_PROTO, 0, "a box request has %u mounts", q->nmounts);
@@ -138,6 +140,7 @@ ptrdiff_t box_info_encode(const struct box_info *b, void *buf, size_t cap)
 	msg_put_u64(&m, b->layers);
 	msg_put_u64(&m, b->setup_us);
 	msg_put_u32(&m, b->image);
+	msg_put_u32(&m, b->env);
 	for (unsigned int i = 0; i < PLAN_STEPS; i++)
 		msg_put_u32(&m, b->step_us[i]);
 	return out_len(&m);
@@ -152,6 +155,7 @@ int box_info_decode(const void *buf, size_t len, struct box_info *b)
 	b->layers = msg_get_u64(&m);
 	b->setup_us = msg_get_u64(&m);
 	b->image = msg_get_u32(&m);
+	b->env = msg_get_u32(&m);
 	for (unsigned int i = 0; i < PLAN_STEPS; i++)
 		b->step_us[i] = msg_get_u32(&m);
 	return msg_end(&m);

@@ -38,7 +38,9 @@ enum reply_type {
 	EVENT_CONFIG,  /* three descriptors: configuration, certificate, key */
 	EVENT_REFUSED, /* there is something to ask REFUSALS for */
 	EVENT_PING,    /* to be answered by ALIVE; the store sends it back */
-	EVENT_RENEW,   /* the environment has changed */
+	EVENT_RENEW,   /* what the machine itself has, has changed */
+	EVENT_ENVS,    /* there are others: ENV_LIST */
+	EVENT_BUILT,   /* an envbuilt: what came of ENV_BUILD */
 	EVENT_NET, /* an egress_record: what became of a connection, or of a question for a name */
 	EVENT_NET_FIGURES, /* a net_figures for each box that has used its network */
 	EVENT_PEER,        /* to the tools process, one descriptor: the stream of another gate */
@@ -47,7 +49,10 @@ enum reply_type {
 /* Between the keeper of a server and its supervisor. */
 enum supervise_type {
 	SUPERVISE_STOP = 192, /* to the keeper: let the gate finish, then end everything */
-	SUPERVISE_RENEW,      /* to the keeper: the environment has changed, images are old */
+	SUPERVISE_RENEW, /* to the keeper: what the machine itself has, has changed, images are old */
+	SUPERVISE_ENVS, /* to the keeper, one descriptor: the table of environments, rows of wire/envtable.h */
+	SUPERVISE_BUILD, /* to the supervisor: an envbuild of the gate's */
+	SUPERVISE_BUILT, /* from it: an envbuilt, for the gate */
 	SUPERVISE_CONFIG, /* to the keeper, the same three, and secrets for egress: for these and the next ones */
 	SUPERVISE_SERVING, /* u64 how many gates there were before this one */
 	SUPERVISE_TRIED,   /* the body of OP_TRIED */
@@ -129,6 +134,7 @@ struct box_request {
 	uint64_t waived; /* layers that may be missing */
 	struct limits limits;
 	uint32_t image; /* what Python in it is thawed from; 0: none */
+	uint32_t env;   /* environment that it shows; 0: the machine's own */
 	uint16_t nmounts;
 	struct box_mount mounts[BOX_MOUNTS_MAX];
 };
@@ -144,10 +150,11 @@ struct box_info {
 	uint64_t layers;   /* those that it has */
 	uint64_t setup_us; /* how long it took to make */
 	uint32_t image;    /* what it was made from; 0: none */
+	uint32_t env;      /* what it shows; 0: the machine's own */
 	uint32_t step_us[PLAN_STEPS];
 };
 
-enum { BOX_INFO_BYTES = 28 + 4 * PLAN_STEPS };
+enum { BOX_INFO_BYTES = 32 + 4 * PLAN_STEPS };
 
 struct box_figures {
 	uint64_t wall_us;           /* since it was made */

@@ -174,8 +174,8 @@ TEST(box_request_refuses_mounts_that_lead_elsewhere)
 /* Where the counts and the first mount's strings are. */
 enum {
 	AT_NLIMITS = 12,
-	AT_NMOUNTS = 14 + 8 * LIMIT_ID_MAX + 4,
-	/* behind the image */ AT_PATH = AT_NMOUNTS + 2 + 3
+	AT_NMOUNTS = 14 + 8 * LIMIT_ID_MAX + 8,
+	/* behind image and environment */ AT_PATH = AT_NMOUNTS + 2 + 3
 };
 
 TEST(box_request_does_not_believe_counts)

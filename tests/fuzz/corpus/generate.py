@@ -88,10 +88,10 @@ def change(what, path="", to="", directory=0):
     return struct.pack("<I", len(rest)) + rest
 
 
-def box_request(flags=0, waived=0, limits=None, image=0, mounts=()):
+def box_request(flags=0, waived=0, limits=None, image=0, mounts=(), environment=0):
     limits = limits if limits is not None else limit_defaults()
     data = struct.pack("<IQH", flags, waived, len(limits)) + struct.pack(f"<{len(limits)}Q", *limits)
-    data += struct.pack("<IH", image, len(mounts))
+    data += struct.pack("<IIH", image, environment, len(mounts))
     for root, read_only, path, at in mounts:
         data += struct.pack("<HB", root, read_only) + string(path) + string(at)
     return data
@@ -300,7 +300,7 @@ def seeds_ops():
     write("ops", "request-bad-limits", request + box_request(limits=[1]))
     write("ops", "request-bad-path", request + box_request(mounts=[(0, 0, "../x", "/m")]))
     write("ops", "request-bad-place", request + box_request(mounts=[(0, 0, "x", "m")]))
-    write("ops", "info", info + struct.pack(f"<QQQI{steps}I", 1, 0xffffff, 9000, 3, *range(steps)))
+    write("ops", "info", info + struct.pack(f"<QQQII{steps}I", 1, 0xffffff, 9000, 3, 2, *range(steps)))
     write("ops", "figures", figures + struct.pack("<6Q", 1, 2, 3, 4, 0, 7))
     write("ops", "failed", failed + struct.pack("<II", 4, 1) + string("make a box, step 'proc'") + string("'glovebox doctor' says why"))
     write("ops", "limits", limits + box_limits())
@@ -360,6 +360,33 @@ def seeds_json():
     write("json", "bad-utf8", b"\xc0\x80 \xed\xa0\x80 \xf4\x90\x80\x80 \xe2\x82 \xf0\x9f\x98 \xff")
 
 
+def environment(number=1, name="research", kind=0, python="/opt/environment/bin/python3", path="", imports="numpy sklearn.svm",
+                variables=b"LANG=C.UTF-8\0EMPTY=\0", version="3.12.4", cells=1, pool=2, tree="/e/research@1/tree", gone=0):
+    return struct.pack("<I", number) + string(name) + struct.pack("<B", kind) + string(python) + string(path) + string(imports) + \
+        string(variables) + string(version) + struct.pack("<BIQQ", cells, pool, 1 << 30, 1795107546394) + string(tree) + struct.pack("<B", gone)
+
+
+def seeds_envtable():
+    good = environment()
+    inputs = {
+        "packages": good,
+        "root": environment(3, "slim", 1, "/usr/local/bin/python3", "/usr/local/bin:/usr/bin", "", b"", tree="", gone=1),
+        "two": good + environment(2, "0.x_y-z"),
+        "no-python": environment(python="", version="", cells=0, variables=b""),
+        "bad-number": environment(0),
+        "bad-name": environment(name="python3"),
+        "bad-kind": environment(kind=2),
+        "bad-python": environment(python="/a/../b"),
+        "bad-variables": environment(variables=b"A=1\0=2\0"),
+        "bad-end": environment(variables=b"A=1"),
+        "bad-cells": environment(cells=2),
+        "bad-second": good + environment(gone=2),
+        "bad-cut": good[:-1],
+    }
+    for name, data in inputs.items():
+        write("envtable", name, data)
+
+
 def seeds_tar_guard():
     """The first byte says how to cut; an odd one has the checksums put right."""
     a, directory, hard = tars.file("a", "abc"), tars.head("d/", "5"), tars.head("h", "1", link="a")
@@ -396,5 +423,5 @@ def seeds_tar_guard():
 
 
 for make in (seeds_frame, seeds_toolmsg, seeds_job_spec, seeds_job_exit, seeds_listing, seeds_watch, seeds_fileop, seeds_ops, seeds_rlimits, seeds_chan, seeds_str, seeds_json,
-             seeds_tar_guard):
+             seeds_envtable, seeds_tar_guard):
     make()
