@@ -34,6 +34,7 @@ static const struct verb {
 	{ "mcp", verb_mcp, "MCP on standard input and output, for programs that start it", NULL },
 	{ "tools", verb_tools, "list, call and make Python of tools of servers that speak MCP",
 	  NULL },
+	{ "env", verb_env, "what boxes can be made of: packages, other root file systems", NULL },
 	{ "doctor", verb_doctor,
 	  "what this machine offers, layer by layer, and how to get the rest", NULL },
 	{ "demo", verb_demo, "ten famous attacks in a box, and how each is refused", NULL },

@@ -9,7 +9,7 @@
 
 #include <string.h>
 
-enum { EXIT_NOT_BUILT = 2, PAGE = 100, ROUNDS_MAX = 100 };
+enum { PAGE = 100, ROUNDS_MAX = 100 };
 
 static int serve(int argc, char **argv)
 {
@@ -24,16 +24,15 @@ static int serve(int argc, char **argv)
 
 static int build(int argc, char **argv)
 {
+	struct ipybox_build_opts q = { .tag = NULL };
 	struct err e;
-	int r = ipybox_build_opts(argc, argv, &e);
+	int r = ipybox_build_opts(&q, argc, argv, &e);
 
-	if (r < 0)
-		return say_err(&e);
 	if (r > 0)
 		return 0;
-	say("nothing is built: environments of your own come with a later version");
-	say("a box sees the programs and packages of this machine; install what it needs there");
-	return EXIT_NOT_BUILT;
+	if (r == 0)
+		r = ipybox_build(&q, &e);
+	return r < 0 ? say_err(&e) : r;
 }
 
 /* --- cleanup -------------------------------------------------------------------------------------- */

@@ -11,6 +11,7 @@
 #include "cli/client_opts.h"
 #include "cli/net_words.h"
 #include "cli/server_near.h"
+#include "wire/envtable.h"
 
 enum { IPYBOX_ENV_MAX = 256, IPYBOX_BINDS_MAX = 16 };
 
@@ -24,6 +25,14 @@ struct ipybox_opts {
 	const char *binds[IPYBOX_BINDS_MAX]; /* as written */
 	unsigned int nbinds;
 	struct net_words net;
+	const char *environment; /* NULL: the machine's own */
+};
+
+struct ipybox_build_opts {
+	struct client_opts o; /* the first member, see there */
+	const char *tag, *dependencies;
+	bool root;
+	char **more; /* options of `glovebox env build`, up to NULL */
 };
 
 /* Of boxes that were made here, in their metadata. */
@@ -31,11 +40,18 @@ struct ipybox_opts {
 
 /* Command lines: 0, 1 where help was printed, or -1. */
 int ipybox_serve_opts(struct ipybox_opts *q, int argc, char **argv, struct err *e);
-int ipybox_build_opts(int argc, char **argv, struct err *e);
+int ipybox_build_opts(struct ipybox_build_opts *q, int argc, char **argv, struct err *e);
 int ipybox_cleanup_opts(struct client_opts *o, int argc, char **argv, struct err *e);
 
 /* A box until a signal comes, or until it is gone. 0 or -1. */
 int ipybox_serve(const struct ipybox_opts *q, struct err *e);
+
+/* ipybox_build.c. How to exit, or -1: e. */
+int ipybox_build(const struct ipybox_build_opts *q, struct err *e);
+/* The environment that a tag means; whether this machine has it. */
+bool ipybox_environment(const char *tag, char ret[ENV_NAME]);
+/* Whether a tag is the image that ipybox brings along, of whatever version: the machine's own programs stand for it. */
+bool ipybox_is_own_image(const char *tag);
 
 /* mcp.c: `ipybox mcp` is `glovebox mcp` with a box as ipybox has it. */
 int ipybox_mcp(int argc, char **argv);

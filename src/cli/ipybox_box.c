@@ -81,6 +81,8 @@ static int put_box(const struct ipybox *s, struct json *j, struct err *e)
 	json_str(j, IPYBOX_MARK);
 	json_close(j, '}');
 	json_i64(j, "idle_seconds", 0);
+	if (s->q->environment != NULL)
+		json_str(j, "environment", s->q->environment);
 	net_words_put(&s->q->net, j);
 	box_put_limits(j, &s->q->limits, s->q->limit_set);
 	box_put_env(j, s->q->env, s->q->nenv);

@@ -41,6 +41,13 @@ static int take_env(void *ctx, const char *v, struct err *e)
 	return 0;
 }
 
+static int take_environment(void *ctx, const char *v, struct err *e)
+{
+	(void)e;
+	((struct ipybox_opts *)ctx)->environment = v;
+	return 0;
+}
+
 static int take_bind(void *ctx, const char *v, struct err *e)
 {
 	struct ipybox_opts *q = ctx;
@@ -80,6 +87,8 @@ static const struct opt serve_rows[] = {
 	  take_executor, NULL },
 	{ "resource-port", 0, OPT_ARG, "PORT",
 	  "of its files and modules, on 127.0.0.1; 0: a free one [8900]", take_resource, NULL },
+	{ "environment", 0, OPT_ARG, "NAME", "what it is made of [the machine's own]",
+	  take_environment, NULL },
 	{ "env", 'e', OPT_ARG, "NAME=VALUE", "environment variable of the box", take_env, NULL },
 	{ "bind", 'b', OPT_ARG, "DIR:PATH[:ro]",
 	  "show a directory, made if it is missing, below /app; of another server's: "
@@ -150,30 +159,55 @@ static int take_nothing(void *ctx, const char *v, struct err *e)
 	return 0;
 }
 
+static int take_tag(void *ctx, const char *v, struct err *e)
+{
+	(void)e;
+	((struct ipybox_build_opts *)ctx)->tag = v;
+	return 0;
+}
+
+static int take_dependencies(void *ctx, const char *v, struct err *e)
+{
+	(void)e;
+	((struct ipybox_build_opts *)ctx)->dependencies = v;
+	return 0;
+}
+
+static int take_root(void *ctx, const char *v, struct err *e)
+{
+	(void)v, (void)e;
+	((struct ipybox_build_opts *)ctx)->root = true;
+	return 0;
+}
+
 static const struct opt build_rows[] = {
-	{ "tag", 't', OPT_ARG, "NAME", "of the environment", take_nothing, NULL },
-	{ "dependencies", 'd', OPT_ARG, "FILE", "packages that it has", take_nothing, NULL },
-	{ "root", 'r', OPT_NO_ARG, NULL, "code in it is root", take_nothing, NULL },
+	{ "tag", 't', OPT_ARG, "NAME", "of the environment [ipybox]", take_tag, NULL },
+	{ "dependencies", 'd', OPT_ARG, "FILE",
+	  "packages that it has: a requirement in quotes in each line, with a comma behind it",
+	  take_dependencies, NULL },
+	{ "root", 'r', OPT_NO_ARG, NULL, "taken as ipybox takes it", take_root, NULL },
 	{ "help", 'h', OPT_NO_ARG, NULL, "this text", client_take_help, NULL },
 };
 
-int ipybox_build_opts(int argc, char **argv, struct err *e)
+int ipybox_build_opts(struct ipybox_build_opts *q, int argc, char **argv, struct err *e)
 {
-	struct client_opts o = { 0 };
-	int at = opts_parse(build_rows, ARRAY_LEN(build_rows), argc, argv, &o, e);
+	int at = opts_parse(build_rows, ARRAY_LEN(build_rows), argc, argv, q, e);
 
 	if (at < 0)
 		return -1;
-	if (o.help) {
+	if (q->o.help) {
 		(void)printf(
-			"usage: glovebox ipybox build [options]\n\n"
-			"Environments of your own come with a later version: today a box sees the "
-			"programs and\npackages of this machine, and nothing is built.\n\n");
+			"usage: glovebox ipybox build [options] [-- OPTIONS of glovebox env "
+			"build]\n\n"
+			"What ipybox builds as an image is an environment here: packages beside "
+			"those "
+			"of this machine,\nbuilt in a box. 'glovebox env build' can do more.\n\n");
 		opts_help(build_rows, ARRAY_LEN(build_rows), stdout);
-		(void)printf("\nexit status: 2\n");
+		(void)printf("\nexit status: 0; others if it could not be built.\n");
 		return 1;
 	}
-	return no_words(argv, at, argc, e);
+	q->more = argv + at;
+	return strcmp(argv[at - 1], "--") == 0 ? 0 : no_words(argv, at, argc, e);
 }
 
 /* --- cleanup -------------------------------------------------------------------------------------- */

@@ -67,6 +67,7 @@ struct bridge_opts {
 	const char *binds[BRIDGE_BINDS_MAX]; /* as written */
 	unsigned int nbinds;
 	struct net_words net;
+	const char *environment; /* NULL: the machine's own */
 };
 
 struct bridge;

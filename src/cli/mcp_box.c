@@ -34,6 +34,8 @@ static int put_box(const struct bridge *b, struct json *j, struct err *e)
 	if (o->as_ipybox)
 		json_str(j, "workdir", "/app");
 	json_i64(j, "idle_seconds", 0);
+	if (o->environment != NULL)
+		json_str(j, "environment", o->environment);
 	box_put_limits(j, &o->limits, o->limit_set);
 	box_put_env(j, o->env, o->nenv);
 	if (o->nbinds > 0 &&

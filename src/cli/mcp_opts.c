@@ -3,6 +3,7 @@
  * The command line of `glovebox mcp`, which is also that of `ipybox mcp`. Limits come from policy/limits.tbl. What ipybox has and we have
  * not is refused where it would be trusted, and said to mean nothing where it would not.
  */
+#include "cli/ipybox.h"
 #include "cli/mcp.h"
 
 #include "base/io.h"
@@ -45,8 +46,23 @@ static int take_network(void *ctx, const char *v, struct err *e)
 
 static int take_tag(void *ctx, const char *v, struct err *e)
 {
-	(void)ctx, (void)e;
-	say("--container-tag '%s' means nothing here: a box sees the programs of this machine", v);
+	static char name[ENV_NAME];
+
+	(void)e;
+	if (ipybox_environment(v, name))
+		((struct bridge_opts *)ctx)->environment = name;
+	else if (!ipybox_is_own_image(v))
+		say("--container-tag '%s': there is no environment '%s' ('ipybox build -t %s' "
+		    "makes "
+		    "one), so the box sees the programs of this machine",
+		    v, name, v);
+	return 0;
+}
+
+static int take_environment(void *ctx, const char *v, struct err *e)
+{
+	(void)e;
+	((struct bridge_opts *)ctx)->environment = v;
 	return 0;
 }
 
@@ -122,8 +138,10 @@ static const struct opt rows[] = {
 	  "show a directory, made if it is missing, in the box; of another server's: "
 	  "ROOT[//PATH]:PATH[:ro]",
 	  take_bind, NULL },
-	{ "container-tag", 0, OPT_ARG, "TAG", "taken as ipybox takes it; boxes have no images",
-	  take_tag, NULL },
+	{ "environment", 0, OPT_ARG, "NAME", "what the box is made of [the machine's own]",
+	  take_environment, NULL },
+	{ "container-tag", 0, OPT_ARG, "TAG",
+	  "the same by the name of an image, as 'ipybox build' takes it", take_tag, NULL },
 	{ "allowed-domain", 0, OPT_ARG, "RULE",
 	  "let code in the box reach pypi.org, *.pypi.org:443, 10.1.0.0/16, and nothing else; "
 	  "several",

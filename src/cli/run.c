@@ -224,7 +224,9 @@ static const char *interpreter(const struct run_request *q)
 {
 	if (q->interpreter != NULL)
 		return q->interpreter;
-	return q->shell ? "/bin/bash" : "/usr/bin/python3";
+	if (q->shell)
+		return "/bin/bash";
+	return q->made_of != NULL ? q->made_of->python : "/usr/bin/python3";
 }
 
 static unsigned int set_env(const char **env, unsigned int n, const char *entry)
@@ -240,6 +242,24 @@ static unsigned int set_env(const char **env, unsigned int n, const char *entry)
 	return n + 1;
 }
 
+/* What an environment brings along. */
+static unsigned int set_env_of(const char **env, unsigned int n, const struct env_row *r)
+{
+	static char path[2 * ENV_PATH];
+
+	if (r->kind == ENV_PACKAGES)
+		n = set_env(env, n, "VIRTUAL_ENV=" ENV_PLACE);
+	if (r->path[0] != '\0')
+		(void)snprintf(path, sizeof(path), "PATH=%s", r->path);
+	else if (r->kind == ENV_PACKAGES)
+		(void)snprintf(path, sizeof(path), "PATH=" ENV_PLACE "/bin:%s", &env[0][5]);
+	if (path[0] != '\0')
+		n = set_env(env, n, path);
+	for (const char *v = r->variables; v < r->variables + r->variables_len; v += strlen(v) + 1)
+		n = set_env(env, n, v);
+	return n;
+}
+
 static const char *const *environment(const struct run_request *q)
 {
 	static const char *const defaults[] = {
@@ -247,13 +267,15 @@ static const char *const *environment(const struct run_request *q)
 #include "policy/environment.tbl"
 #undef ENV
 	};
-	static const char *env[RUN_ENV_MAX + ARRAY_LEN(defaults) + 2];
+	static const char *env[RUN_ENV_MAX + ARRAY_LEN(defaults) + ENV_VARIABLES / 4 + 8];
 	unsigned int n = 0;
 
 	for (unsigned int i = 0; i < ARRAY_LEN(defaults); i++)
 		n = set_env(env, n, defaults[i]);
 	if (q->tty)
 		n = set_env(env, n, "TERM=xterm-256color");
+	if (q->made_of != NULL)
+		n = set_env_of(env, n, q->made_of);
 	for (unsigned int i = 0; i < q->nenv; i++)
 		n = set_env(env, n, q->env[i]);
 	env[n] = NULL;
@@ -341,8 +363,10 @@ static int run_program(struct box_client *b, struct state *s, const struct progr
 	if (s->res->exit.how == JOB_FAILED) {
 		(void)err_set(e, ERR_INPUT, s->res->exit.code, "start '%s' in the box (%s)",
 			      argv[0], s->res->exit.stage);
-		return err_hint(e, "the box shows the programs of this machine's /usr; is it "
-				   "installed there?");
+		return err_hint(e, q->made_of != NULL
+					   ? "the box shows what its environment has"
+					   : "the box shows the programs of this machine's "
+					     "/usr; is it installed there?");
 	}
 	return 0;
 }
@@ -412,8 +436,8 @@ static int run(const struct run_request *q, struct run_result *res, struct err *
 	struct state s = { .q = q, .res = res };
 	struct keeper_client k = { .fd = -1, .pid = -1 };
 	struct program p = { 0 };
-	const char *args[RUN_ROOTS_MAX + 4];
-	char *texts[RUN_ROOTS_MAX + 3];
+	const char *args[RUN_ROOTS_MAX + 5];
+	char *texts[RUN_ROOTS_MAX + 4];
 	unsigned int n = 0;
 	own_fd gate = -1;
 	int r = read_source(q, &p, e);
@@ -427,6 +451,10 @@ static int run(const struct run_request *q, struct run_result *res, struct err *
 			n++;
 	if (q->cgroup != NULL && asprintf(&texts[n], "cgroup=%s", q->cgroup) > 0)
 		n++;
+	if (q->env_fd >= 0 && asprintf(&texts[n], "envs=%d", q->env_fd) > 0)
+		n++;
+	if (q->env_fd >= 0) /* for the keeper to inherit */
+		(void)fcntl(q->env_fd, F_SETFD, 0);
 	if (q->net.policy.mode != NET_NONE) {
 		gate = gate_program_open(e);
 		/* For the keeper to inherit. */
@@ -477,7 +505,7 @@ int verb_run(int argc, char **argv)
 	if (q.help)
 		return 0;
 	(void)signal(SIGPIPE, SIG_IGN);
-	if (run(&q, &res, &e) == 0)
+	if (run_env_open(&q, &e) == 0 && run(&q, &res, &e) == 0)
 		e.kind = ERR_NONE;
 	if (e.sys == EPIPE && e.kind == ERR_INPUT) { /* nobody reads our output any more */
 		status = EXIT_SIGNAL_BASE + SIGPIPE;

@@ -10,6 +10,7 @@
 #include "base/json.h"
 #include "cli/box_client.h"
 #include "cli/net_words.h"
+#include "wire/envtable.h"
 #include "wire/ops.h"
 
 #include <stdbool.h>
@@ -45,8 +46,14 @@ struct run_request {
 	unsigned int nmounts;
 	const char *cgroup;
 	struct net_words net;
-	const char *resolver; /* NULL: that of the machine */
+	const char *resolver;                       /* NULL: that of the machine */
+	const char *environment, *environments_dir; /* NULL: the machine's own; the usual one */
+	const struct env_row *made_of;              /* NULL: the machine's own */
+	int env_fd;                                 /* that, for the keeper; -1: none */
 };
+
+/* What it is to be made of: q->made_of and q->env_fd. 0 or -1. */
+int run_env_open(struct run_request *q, struct err *e);
 
 /* Captured output, for --json. */
 struct capture {

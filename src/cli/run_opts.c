@@ -258,6 +258,20 @@ static int take_allow(void *arg, const char *v, struct err *e)
 	return net_words_rule(&((struct run_request *)arg)->net, "allow", v, e);
 }
 
+static int take_environment(void *arg, const char *v, struct err *e)
+{
+	(void)e;
+	((struct run_request *)arg)->environment = v;
+	return 0;
+}
+
+static int take_environments_dir(void *arg, const char *v, struct err *e)
+{
+	(void)e;
+	((struct run_request *)arg)->environments_dir = v;
+	return 0;
+}
+
 static int take_resolver(void *arg, const char *v, struct err *e)
 {
 	struct run_request *q = arg;
@@ -291,6 +305,11 @@ static const struct opt rows[] = {
 	{ "mount-root", 0, OPT_ARG, "DIR",
 	  "allow mounts from below DIR [the current and the home directory]", take_mount_root,
 	  NULL },
+	{ "environment", 0, OPT_ARG, "NAME",
+	  "what it is made of: one of 'glovebox env list' [the machine's own]", take_environment,
+	  NULL },
+	{ "environments-dir", 0, OPT_ARG, "DIR", "where those are [GLOVEBOX_ENVIRONMENTS_DIR]",
+	  take_environments_dir, NULL },
 	{ "out", 'o', OPT_ARG, "DIR", "collect new and changed files of the workspace into DIR",
 	  take_out, NULL },
 	{ "root", 0, OPT_NO_ARG, NULL, "run as uid 0 of the box (no capability comes with it)",

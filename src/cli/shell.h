@@ -19,7 +19,7 @@ enum { SHELL_ENV_MAX = 256, SHELL_MOUNTS_MAX = 8, SHELL_ROOTS_MAX = 2 };
 struct shell_opts {
 	struct client_opts client; /* the first member, see there */
 	const char *box;           /* NULL: a new one */
-	const char *name, *kernel, *images;
+	const char *name, *kernel, *images, *environment;
 	bool keep, sh;
 	uint64_t timeout_us; /* of a cell; 0: none */
 	struct limits limits;

@@ -135,6 +135,8 @@ static int put_box(const struct shell *s, struct json *j, struct err *e)
 	json_open(j, NULL, '{');
 	if (s->o->name != NULL)
 		json_str(j, "name", s->o->name);
+	if (s->o->environment != NULL)
+		json_str(j, "environment", s->o->environment);
 	box_put_limits(j, &s->o->limits, s->o->limit_set);
 	box_put_env(j, s->o->env, s->o->nenv);
 	if (s->o->nmounts > 0 && put_mounts(s, j, e) < 0)

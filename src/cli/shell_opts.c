@@ -40,6 +40,13 @@ static int take_images(void *ctx, const char *v, struct err *e)
 	return 0;
 }
 
+static int take_environment(void *ctx, const char *v, struct err *e)
+{
+	(void)e;
+	((struct shell_opts *)ctx)->environment = v;
+	return 0;
+}
+
 static int take_keep(void *ctx, const char *v, struct err *e)
 {
 	(void)v, (void)e;
@@ -121,6 +128,8 @@ static const struct opt rows[] = {
 	{ "keep", 'k', OPT_NO_ARG, NULL, "leave the new box when we go, and say its id", take_keep,
 	  NULL },
 	{ "name", 0, OPT_ARG, "NAME", "of the new box", take_name, NULL },
+	{ "environment", 0, OPT_ARG, "NAME", "what the new box is made of [the machine's own]",
+	  take_environment, NULL },
 	{ "kernel", 0, OPT_ARG, "NAME", "whose variables are seen [main]", take_kernel, NULL },
 	{ "images", 0, OPT_ARG, "DIR", "where images are saved [./glovebox-images]", take_images,
 	  NULL },

@@ -20,5 +20,6 @@ int verb_kill(int argc, char **argv);
 int verb_ipybox(int argc, char **argv);
 int verb_mcp(int argc, char **argv);
 int verb_tools(int argc, char **argv);
+int verb_env(int argc, char **argv);
 int verb_doctor(int argc, char **argv);
 int verb_demo(int argc, char **argv);

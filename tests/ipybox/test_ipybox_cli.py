@@ -10,6 +10,7 @@ import pytest
 
 from boxes import Agent, Port
 from server import WAIT_S, environment, needs_root, serve, until  # noqa: F401
+from wheels import wheel
 
 pytestmark = needs_root
 
@@ -130,9 +131,29 @@ def test_a_port_that_is_taken(run, tmp_path):
         assert done.returncode == 125 and f"port {port} of 127.0.0.1 is taken".encode() in done.stderr, done
 
 
-def test_build_says_that_it_does_not(run):
-    done = run("ipybox", "build", "-t", "name", "-d", "file", "-r")
-    assert done.returncode == 2 and b"later version" in done.stderr and done.stdout == b""
+@pytest.mark.more
+def test_build_makes_an_environment(run, start, tmp_path):
+    """A file as ipybox has them, a tag as of an image; what was built is what the tag means, for `ipybox mcp`, too."""
+    for name, data in (wheel("gbfirst"), wheel("gbsecond", "2.0", requires=["gbfirst"])):
+        (tmp_path / name).write_bytes(data)
+    (tmp_path / "dependencies").write_text('# mine\n"gbsecond>=1",\n\'gbfirst\'\n')
+    env = {"GLOVEBOX_ENVIRONMENTS_DIR": str(tmp_path / "environments"), "PATH": os.environ["PATH"]}
+    done = run("ipybox", "build", "-t", "Someone/My_Box:v1", "-d", tmp_path / "dependencies", "-r", "--", "--no-index", "--find-links", tmp_path, env=env, timeout=300)
+    assert done.returncode == 0 and b"the environment 'my_box-v1'" in done.stderr and b"--root means nothing" in done.stderr, done
+    code = "import gbsecond, gbfirst; print(gbsecond.VERSION)"
+    assert run("run", "--environment", "my_box-v1", "-c", code, env=env).stdout == b"2.0\n"
+    process = start("ipybox", "--json", "--environment", "my_box-v1", "--executor-port", "0", "--resource-port", "0", env={**alone(tmp_path), **env}, stdin=subprocess.DEVNULL)
+    with Agent(Port(json.loads(process.stdout.readline())["executor_port"])) as agent:
+        assert agent.run("import gbsecond; gbsecond.VERSION") == "'2.0'"
+    assert ended(process)[0] == 0
+
+
+def test_build_says_what_is_wrong(run, tmp_path):
+    done = run("ipybox", "build", "-d", tmp_path / "missing")
+    assert done.returncode == 125 and b"--dependencies" in done.stderr and b"No such file" in done.stderr, done
+    (tmp_path / "dependencies").write_text('"--index-url=https://elsewhere",\n')
+    done = run("ipybox", "build", "-d", tmp_path / "dependencies")
+    assert done.returncode == 125 and b"is none" in done.stderr, done
     done = run("ipybox", "build", "--help")
     assert done.returncode == 0 and all(word in done.stdout for word in (b"--tag", b"--dependencies", b"--root"))
 
