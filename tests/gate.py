@@ -179,11 +179,11 @@ class Keeper:
         self.refused = False
         return list(struct.iter_unpack("<QI", self.call("REFUSALS")[0]))
 
-    def new_box(self, flags=0, waived=(), mounts=(), image=0, **limits):
+    def new_box(self, flags=0, waived=(), mounts=(), image=0, environment=0, **limits):
         values = {**default_limits(), **limits}
         body = struct.pack("<IQH", flags, sum(1 << LAYERS.index(w) for w in waived), len(values))
         body += struct.pack(f"<{len(values)}Q", *values.values())
-        body += struct.pack("<IH", image, len(mounts))
+        body += struct.pack("<IIH", image, environment, len(mounts))
         for root, read_only, path, at in mounts:
             body += struct.pack("<HB", root, read_only) + text(path) + text(at)
         data, fds = self.call("BOX_NEW", body)

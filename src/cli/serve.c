@@ -60,6 +60,9 @@ struct supervisor {
 	char ways[ENDPOINTS_MAX][SERVE_WAY];
 	int nways;
 	struct tool_settings tools;
+	struct environments envs;
+	int envs_fd;
+	struct building building;
 	uint8_t seed[SERVE_SEED];
 	int secrets_fd, config_fd, public_fd /* without secrets */, cert_fd, key_fd, files_fd,
 		audit_fd, exec_fd, log_fd, log_write_fd;
@@ -201,6 +204,7 @@ static void keeper_args(const struct supervisor *s, struct args *a)
 	add(a, "exec=%d", s->exec_fd);
 	add(a, "egress-exec=%d", s->exec_fd);
 	add(a, "egress-secrets=%d", s->secrets_fd);
+	add(a, "envs=%d", s->envs_fd);
 	if (config_str(c, CONF_RESOLVER)[0] != '\0')
 		add(a, "egress:servers=%s", config_str(c, CONF_RESOLVER));
 	len = snprintf(fds, sizeof(fds), "%d,%d,%d,%d", s->config_fd, s->log_write_fd, s->cert_fd,
@@ -236,10 +240,9 @@ static void keeper_args(const struct supervisor *s, struct args *a)
 
 static _Noreturn void exec_keeper(const struct supervisor *s, int channel, char *const *argv)
 {
-	const int fds[] = {
-		s->exec_fd, s->config_fd, s->public_fd, s->log_write_fd, s->cert_fd,
-		s->key_fd,  s->files_fd,  s->audit_fd,  s->tools.fd,     s->secrets_fd
-	};
+	const int fds[] = { s->exec_fd,  s->config_fd,  s->public_fd, s->log_write_fd,
+			    s->cert_fd,  s->key_fd,     s->files_fd,  s->audit_fd,
+			    s->tools.fd, s->secrets_fd, s->envs_fd };
 	sigset_t none;
 
 	(void)sigemptyset(&none);
@@ -369,6 +372,42 @@ static void say_hung(const struct chan_msg *m)
 		say("the %s does not answer, ending it", role);
 }
 
+static void tell_built(struct supervisor *s, const struct envbuilt *b)
+{
+	static uint8_t body[ENVBUILD_LOG + ENV_NAME + 64];
+	ptrdiff_t n = envbuilt_encode(b, body, sizeof(body));
+
+	if (n > 0)
+		(void)chan_send(s->channel, SUPERVISE_BUILT, 0, body, (size_t)n, NULL, 0);
+}
+
+/* It has come from a gate. */
+static void on_build(struct supervisor *s, const struct chan_msg *m)
+{
+	static struct envbuild b;
+	static struct envbuilt refused;
+	int r;
+
+	if (envbuild_decode(m->body, m->len, &b) < 0)
+		return;
+	r = config_bool(&s->config, CONF_ENVIRONMENT_BUILDS)
+		    ? serve_build_start(&s->building, &b, s->envs.dir.path)
+		    : -EPERM;
+	if (r == 0)
+		return;
+	refused = (struct envbuilt){ .status = r == -EPERM   ? ENVBUILT_FORBIDDEN
+					       : r == -EBUSY ? ENVBUILT_BUSY
+							     : EXIT_GLOVEBOX };
+	(void)snprintf(refused.name, sizeof(refused.name), "%s", b.name);
+	tell_built(s, &refused);
+}
+
+static void on_building(struct supervisor *s)
+{
+	if (serve_build_event(&s->building))
+		tell_built(s, &s->building.built);
+}
+
 /* false: the keeper is gone. */
 static bool on_channel(struct supervisor *s)
 {
@@ -390,6 +429,8 @@ static bool on_channel(struct supervisor *s)
 		say_lost(&m);
 	} else if (m.type == SUPERVISE_HUNG) {
 		say_hung(&m);
+	} else if (m.type == SUPERVISE_BUILD) {
+		on_build(s, &m);
 	} else if (m.type == SUPERVISE_ALIVE) {
 		s->asked = false;
 		notify("WATCHDOG=1");
@@ -402,6 +443,17 @@ static bool on_channel(struct supervisor *s)
 }
 
 /* --- what the operator says ----------------------------------------------------------------------- */
+
+static void tell_environments(struct supervisor *s)
+{
+	own_fd fd = -1;
+	struct err e;
+
+	if (serve_envs_table(&s->envs, &fd, &e) < 0)
+		(void)say_err(&e);
+	else
+		(void)chan_send(s->channel, SUPERVISE_ENVS, 0, NULL, 0, &fd, 1);
+}
 
 static void reload(struct supervisor *s)
 {
@@ -432,6 +484,7 @@ static void reload(struct supervisor *s)
 		const int fds[] = { config_fd, cert_fd, key_fd, secrets_fd };
 
 		(void)chan_send(s->channel, SUPERVISE_CONFIG, 0, NULL, 0, fds, 4);
+		tell_environments(s);
 	}
 	config_done(&fresh);
 	notify("READY=1");
@@ -517,7 +570,7 @@ static uint64_t next_turn(const struct supervisor *s)
 
 static void loop(struct supervisor *s)
 {
-	enum { CHANNEL, LOG, SIGNALS, N };
+	enum { CHANNEL, LOG, SIGNALS, ENVIRONMENTS, BUILDING, N };
 	bool alive = true;
 
 	while (alive && s->channel >= 0) {
@@ -525,6 +578,9 @@ static void loop(struct supervisor *s)
 			[CHANNEL] = { .fd = s->channel, .events = POLLIN },
 			[LOG] = { .fd = s->log_fd, .events = POLLIN },
 			[SIGNALS] = { .fd = s->signals, .events = POLLIN },
+			[ENVIRONMENTS] = { .fd = s->envs.watch_fd, .events = POLLIN },
+			[BUILDING] = { .fd = s->building.pid > 0 ? s->building.fd : -1,
+				       .events = POLLIN },
 		};
 
 		if (s->log_waits)
@@ -539,6 +595,10 @@ static void loop(struct supervisor *s)
 			alive = on_channel(s);
 		if (p[SIGNALS].revents != 0)
 			on_signal(s);
+		if (p[ENVIRONMENTS].revents != 0 && serve_envs_changed(&s->envs))
+			tell_environments(s);
+		if (p[BUILDING].revents != 0)
+			on_building(s);
 	}
 }
 
@@ -604,6 +664,10 @@ static int start(struct supervisor *s, struct err *e)
 	if (serve_secrets(&s->config, s->seed, &s->secrets_fd, e) < 0)
 		return -1;
 	s->secrets_fd = high(s->secrets_fd);
+	if (serve_envs_start(&s->envs, config_str(&s->config, CONF_ENVIRONMENTS_DIR), e) < 0 ||
+	    serve_envs_table(&s->envs, &s->envs_fd, e) < 0)
+		return -1;
+	s->envs_fd = high(s->envs_fd);
 	if (listeners_open(&s->listeners, &s->config, e) < 0)
 		return -1;
 	return start_keeper(s, e);
@@ -615,6 +679,7 @@ static int finish(struct supervisor *s)
 	int status = 0;
 
 	fd_close(&s->log_write_fd);
+	serve_build_end(&s->building);
 	while (s->keeper > 0 && waitpid(s->keeper, &status, 0) < 0 && errno == EINTR)
 		;
 	on_log(s);

@@ -4,6 +4,8 @@
 
 #include "base/config.h"
 #include "base/err.h"
+#include "cli/envdir.h"
+#include "wire/envbuild.h"
 
 enum { LISTENERS_MAX = 16 };
 
@@ -47,6 +49,37 @@ int serve_rules(const struct config *c, struct err *e);
 enum { SERVE_SEED = 32 };
 int serve_secrets(const struct config *c, const uint8_t seed[SERVE_SEED], int *ret_fd,
 		  struct err *e);
+
+/* What boxes can be made of beside the machine's own. */
+struct environments {
+	struct envdir dir;
+	int watch_fd;
+	struct {
+		char version[ENVDIR_VERSION];
+		uint32_t id;
+	} known[4 * ENVS_MAX];
+	uint32_t next_id;
+};
+
+int serve_envs_start(struct environments *v, const char *path, struct err *e);
+/* Those that are there now, for the keeper. 0 or -1. */
+int serve_envs_table(struct environments *v, int *ret_fd, struct err *e);
+/* Whether there may be others since this was asked last. */
+bool serve_envs_changed(struct environments *v);
+
+/* One environment at a time is built or removed for clients. */
+struct building {
+	pid_t pid; /* 0: none is under way */
+	int fd;    /* what it says */
+	struct envbuilt built;
+	size_t nlog;
+};
+
+/* 0; -EBUSY, or another errno. */
+int serve_build_start(struct building *w, const struct envbuild *b, const char *dir);
+/* It has said something. True: it has ended, and w->built says how. */
+bool serve_build_event(struct building *w);
+void serve_build_end(struct building *w);
 
 /* A directory, made with what is missing above it, private where it is made. */
 int directory_open(const char *path, int *ret_fd, struct err *e);

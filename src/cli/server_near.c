@@ -3,6 +3,7 @@
 
 #include "base/clock.h"
 #include "base/own.h"
+#include "cli/envdir.h"
 #include "cli/http_client.h"
 
 #include <fcntl.h>
@@ -131,7 +132,8 @@ static void add(struct args *a, const char *option, const char *value)
 
 static void make_args(struct args *a, const char *dir, const char *const *roots, bool warm)
 {
-	char path[URL_PATH + 32];
+	char path[PATH_MAX];
+	struct err e;
 
 	*a = (struct args){ 0 };
 	add(a, "glovebox", "");
@@ -141,6 +143,9 @@ static void make_args(struct args *a, const char *dir, const char *const *roots,
 	(void)snprintf(path, sizeof(path), "%s/state", dir);
 	add(a, "--state-dir=", path);
 	add(a, "--audit-file=", "none");
+	/* Made by `glovebox env`, for all that run here; not made for this. */
+	if (envdir_usual(path, &e) == 0 && access(path, R_OK) == 0)
+		add(a, "--environments-dir=", path);
 	/* One box: what is made ahead would only take time from it. */
 	add(a, "--warm=", warm ? "true" : "false");
 	add(a, "--pool-size=", "0");

@@ -7,6 +7,7 @@
 #include "gate/box_net.h"
 #include "gate/boxes.h"
 #include "gate/gate.h"
+#include "gate/genv.h"
 #include "wire/msg.h"
 #include "wire/rlimits.h"
 
@@ -129,6 +130,7 @@ static void release(struct gbox *b)
 	if (b->next != NULL)
 		b->next->prev = b->prev;
 	b->g->nboxes--;
+	genv_give(b->env);
 	timer_clear(&b->g->loop, &b->handed);
 	loop_defer(&b->g->loop, &b->deferred, gbox_free, b);
 }
@@ -490,15 +492,23 @@ static void box_event(void *arg, uint32_t events)
 
 /* --- birth -------------------------------------------------------------------------------------- */
 
-static struct gbox *make(struct gate *g, const struct gbox_ops *ops, void *arg, struct err *e)
+static struct gbox *make(struct gate *g, uint32_t env, const struct gbox_ops *ops, void *arg,
+			 struct err *e)
 {
-	struct gbox *b = calloc(1, sizeof(*b));
+	struct genv *v = genv_by_id(g, env);
+	struct gbox *b = v != NULL ? calloc(1, sizeof(*b)) : NULL;
 
+	if (v == NULL) {
+		(void)err_set(e, ERR_INPUT, 0, "its environment is not there any more");
+		return NULL;
+	}
 	if (b == NULL) {
 		(void)err_set(e, ERR_SYS, ENOMEM, "make a box");
 		return NULL;
 	}
 	b->g = g;
+	b->env = v;
+	genv_take(v);
 	b->ops = ops;
 	b->arg = arg;
 	b->fd = -1;
@@ -648,7 +658,7 @@ static void on_made(void *arg, struct chan_msg *m, const struct err *e)
 struct gbox *gbox_new(struct gate *g, const struct box_request *q, const struct gbox_ops *ops,
 		      void *arg, struct err *e)
 {
-	struct gbox *b = make(g, ops, arg, e);
+	struct gbox *b = make(g, q->env, ops, arg, e);
 	int r;
 
 	if (b == NULL)
@@ -685,7 +695,7 @@ int gbox_give_stream(struct gbox *b)
 struct gbox *gbox_adopt(struct gate *g, const struct box_info *info, const struct gbox_ops *ops,
 			void *arg, struct err *e)
 {
-	struct gbox *b = make(g, ops, arg, e);
+	struct gbox *b = make(g, info->env, ops, arg, e);
 	int r;
 
 	if (b == NULL)

@@ -18,6 +18,7 @@
 
 struct gate;
 struct gbox;
+struct genv;
 struct gjob;
 struct tenant;
 
@@ -55,7 +56,8 @@ struct gbox {
 	void *arg;
 	uint64_t id; /* the keeper's; 0: not yet */
 	struct box_info info;
-	const char *cwd; /* where its programs begin, and where its files are */
+	struct genv *env; /* what it is made of */
+	const char *cwd;  /* where its programs begin, and where its files are */
 	struct gbox_owner owner;
 	int fd;
 	struct watch watch;

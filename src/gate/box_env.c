@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-/* The environment of what runs in a box: ours, then what its network needs, then the box's, then its own; the last of a name counts. */
+/* The variables of what runs in a box: ours, then those of what it is made of, then what its network needs, then the box's, then its own; the last of a name counts. */
 #include "gate/box_net.h"
 #include "gate/boxes.h"
+#include "gate/ci.h"
+#include "gate/genv.h"
 
 #include "base/own.h"
 
@@ -25,18 +27,38 @@ static int put(struct box_env *e, const char *text)
 	return 0;
 }
 
-int box_env_begin(struct box_env *e, const struct abox *a, const char *const *ours)
+static int put_all(struct box_env *e, const char *const *v)
 {
-	const char *const *trust = box_net_variables(a);
+	int r = 0;
+
+	for (; *v != NULL && r == 0; v++)
+		r = put(e, *v);
+	return r;
+}
+
+static int begin(struct box_env *e, const char *const *ours, const struct genv *v)
+{
+	int r;
 
 	e->n = 0;
 	e->strings = NULL;
 	e->v[0] = NULL;
-	for (; *ours != NULL; ours++)
-		(void)put(e, *ours);
-	for (; *trust != NULL; trust++)
-		(void)put(e, *trust);
-	return box_env_add(e, &a->env);
+	r = put_all(e, ours);
+	return r < 0 ? r : put_all(e, genv_variables(v));
+}
+
+int genv_begin(struct box_env *e, const struct genv *v)
+{
+	return begin(e, ci_environment(), v);
+}
+
+int box_env_begin(struct box_env *e, const struct abox *a, const char *const *ours)
+{
+	int r = begin(e, ours, a->box->env);
+
+	if (r == 0)
+		r = put_all(e, box_net_variables(a));
+	return r < 0 ? r : box_env_add(e, &a->env);
 }
 
 int box_env_add(struct box_env *e, const struct texts *t)

@@ -234,6 +234,14 @@ struct abox *abox_find(struct req *r, bool ready)
 
 /* --- the end ------------------------------------------------------------------------------------ */
 
+void abox_make_of(struct abox *a, struct genv *v)
+{
+	genv_take(v);
+	if (a->made_of != NULL)
+		genv_give(a->made_of);
+	a->made_of = v;
+}
+
 struct abox *abox_new(struct gate *g, const struct tenant *tenant)
 {
 	struct abox *a = calloc(1, sizeof(*a));
@@ -242,6 +250,7 @@ struct abox *abox_new(struct gate *g, const struct tenant *tenant)
 		return NULL;
 	a->g = g;
 	a->tenant = tenant;
+	abox_make_of(a, genv_own(g));
 	a->next = g->aboxes;
 	if (a->next != NULL)
 		a->next->prev = a;
@@ -260,6 +269,7 @@ static void abox_free(void *arg)
 	net_policy_done(&a->net);
 	texts_done(&a->wanted);
 	task_keys_done(a);
+	genv_give(a->made_of);
 	free(a);
 }
 

@@ -24,13 +24,13 @@
 #pragma once
 
 #include "gate/box.h"
+#include "gate/genv.h"
 #include "gate/own.h"
 
 #include <openssl/sha.h>
 
 enum {
 	BOX_NAME = 64, /* with its NUL */
-	BOX_ENVIRONMENT = 16,
 	BOX_TEXTS_MAX =
 		1536, /* bytes of env and metadata together: they must fit into the record */
 	BOX_COMMANDS_MAX = 32, /* that run at once */
@@ -99,8 +99,9 @@ struct abox {
 	struct abox *next_unsaved;
 	bool unsaved;
 	char id[OWN_ID];
-	char name[BOX_NAME]; /* "": none */
-	char environment[BOX_ENVIRONMENT];
+	char name[BOX_NAME];        /* "": none */
+	char environment[ENV_NAME]; /* as it was asked for */
+	struct genv *made_of;       /* what that meant then */
 	const struct tenant *tenant;
 	struct gbox *box;
 	enum abox_state state;
@@ -162,6 +163,8 @@ struct abox {
 /* --- boxes.c --- */
 
 struct abox *abox_new(struct gate *g, const struct tenant *tenant);
+/* What it is made of: the machine's own, unless said. */
+void abox_make_of(struct abox *a, struct genv *v);
 /* It has its id: from now on it can be found by that. -ENOMEM. */
 int abox_known(struct abox *a);
 /* One of a tenant's, or NULL. */

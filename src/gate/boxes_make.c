@@ -101,7 +101,7 @@ static const struct fields port_fields = { "BoxPortNumbers", port_rows, ARRAY_LE
 
 static const struct field create_rows[] = {
 	{ "name", FIELD_STRING, FIELD_NULLABLE, 1, BOX_NAME - 1, 0, offsetof(struct box_create, name), .doc = "yours, and unique: name:x stands for the id in paths; a-z, 0-9, '-', '_' and '.'" },
-	{ "environment", FIELD_STRING, 0, FIELD_NO_MIN, FIELD_NO_MAX, 0, offsetof(struct box_create, environment), .doc = "the programs that it sees: those of the host", .text = "default", .words = "default python" },
+	{ "environment", FIELD_STRING, 0, FIELD_NO_MIN, FIELD_NO_MAX, 0, offsetof(struct box_create, environment), .doc = "the programs that it sees: `default`, those of the machine, or one of GET /v1/environments", .text = "default" },
 	{ "limits", FIELD_OBJECT, 0, 0, 0, 0, offsetof(struct box_create, limits), .doc = "what it may use; above the configured maximum is refused", .sub = &limit_fields },
 	{ "env", FIELD_MAP, 0, 0, ENV_MAX, 0, offsetof(struct box_create, env), .doc = "environment variables of every command" },
 	{ "mounts", FIELD_LIST, 0, 0, BOX_MOUNTS_MAX, 0, offsetof(struct box_create, mounts), .doc = "directories of the host, of those that mount_root allows", .sub = &mount_fields },
@@ -389,7 +389,9 @@ static void get_box(struct abox *a)
 	struct box_request *q = &a->making->q;
 	struct err e;
 
-	q->image = warm_image(a->g, WARM_KERNEL);
+	q->env = a->made_of->row.id;
+	warm_want(a->made_of);
+	q->image = warm_image(a->made_of, WARM_KERNEL);
 	if (q->image != 0 && q->nmounts == 0 && !a->making->plain)
 		a->box = pool_take(a->g, WARM_KERNEL, q, &a->pooled, &abox_ops, &pooled_ops, a);
 	a->has_pooled = a->box != NULL;
@@ -765,6 +767,21 @@ static int take_texts(struct req *r, struct abox *a, const struct box_create *in
 	return -1;
 }
 
+static int take_environment(struct req *r, struct abox *a, const struct field_str *name)
+{
+	struct genv *v = genv_find(r->g, name->p);
+
+	if (v == NULL) {
+		own_refuse(r, OWN_INVALID_FIELD, "environment",
+			   "there is no environment '%.63s': GET /v1/environments has them all",
+			   name->p);
+		return -1;
+	}
+	(void)snprintf(a->environment, sizeof(a->environment), "%.63s", name->p);
+	abox_make_of(a, v);
+	return 0;
+}
+
 static int take_all(struct req *r, struct abox *a, const struct box_create *in)
 {
 	const struct config *c = &r->g->config;
@@ -777,7 +794,8 @@ static int take_all(struct req *r, struct abox *a, const struct box_create *in)
 	    box_net_take(r, "network.", &in->network, &a->net) < 0 ||
 	    box_check_times(r, in->ttl_set, in->ttl_seconds, in->idle_set, in->idle_seconds) < 0)
 		return -1;
-	(void)snprintf(a->environment, sizeof(a->environment), "%s", in->environment.p);
+	if (take_environment(r, a, &in->environment) < 0)
+		return -1;
 	a->ttl_us = in->ttl_set ? (uint64_t)in->ttl_seconds * US_PER_S
 				: config_u64(c, CONF_BOX_TTL_DEFAULT);
 	if (a->ttl_us > ttl_max)

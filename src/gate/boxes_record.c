@@ -201,6 +201,7 @@ int abox_adopt(struct gate *g, const struct box_info *info, const uint8_t *recor
 		abox_drop(a);
 		return -1;
 	}
+	abox_make_of(a, a->box->env);
 	a->box->cwd = box_workdir(a->app ? BOX_APP : 0);
 	a->state = ABOX_READY; /* so it is listed; its box answers in a moment */
 	a->counted = quota_take(g, a->tenant);

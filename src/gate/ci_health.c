@@ -3,6 +3,7 @@
 #include "base/clock.h"
 #include "base/layers.h"
 #include "gate/ci.h"
+#include "gate/genv.h"
 
 #include "config.gen.h"
 
@@ -24,7 +25,7 @@ static void put_warm(struct json *j, const struct gate *g)
 {
 	json_open(j, "warm", '[');
 	for (int i = 0; i < WARM_MAX; i++)
-		if (g->warm.images[i].id != 0)
+		if (genv_own(g)->warm.images[i].id != 0)
 			json_str(j, NULL, warm_str((enum warm_kind)i));
 	json_close(j, ']');
 }

@@ -147,7 +147,10 @@ struct gate {
 	bool refused_unseen; /* the keeper cannot hear which system calls boxes are refused */
 	struct timer drain;
 	struct trial trial;
-	struct warm warm;
+	struct genv *envs; /* the machine's own first */
+	void (*envs_told)(struct gate *g);
+	struct env_build *env_builds;
+	struct warm_counts warmed;
 	struct pool pool;
 	uint64_t audit_failed_us; /* the audit file could not be written, last seen; 0: it can */
 	struct audit_refused audit_refused;

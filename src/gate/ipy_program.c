@@ -113,7 +113,7 @@ int ipy_program_run(struct ipy_program *p, const char *source, const char *const
 	static const struct gjob_ops ops = {
 		.output = on_output, .ended = on_ended, .failed = on_failed, .lost = on_lost
 	};
-	const char *argv[5 + IPY_WORDS_MAX] = { "/usr/bin/python3", "-I", "-c", source };
+	const char *argv[5 + IPY_WORDS_MAX] = { p->a->box->env->python, "-I", "-c", source };
 	struct job_spec spec = { .kind = JOB_EXEC,
 				 .flags = JOB_ATTENDED | (input != NULL ? JOB_STDIN : 0),
 				 .timeout_us = TIME_US,

@@ -226,7 +226,7 @@ void jup_make(struct req *r, struct json_text body, jup_made_fn made);
 void jup_end(struct kernel *k, bool again);
 /* End it, and answer when that is done. */
 void jup_end_for(struct kernel *k, struct req *r);
-bool jup_is_spec(const char *name);
+bool jup_is_spec(const struct gate *g, const char *name);
 /* Where what was made is: a header of the answer. */
 void jup_location(struct req *r, const char *what, const char *id);
 /* Whether a kernel is to be seen by who asks. */

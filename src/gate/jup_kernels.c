@@ -341,7 +341,7 @@ static int take_kind(struct req *r, struct json_text body, char name[KIND])
 	(void)snprintf(name, KIND, "python3");
 	json_text_find(body, &m, 1);
 	if (json_text_kind(m.value) != '"' ||
-	    (json_text_str(m.value, name, KIND) && jup_is_spec(name)))
+	    (json_text_str(m.value, name, KIND) && jup_is_spec(r->g, name)))
 		return 0;
 	req_refuse(r, 404, "not_found", NULL, "No such kernel spec: %.50s", name);
 	return -1;
@@ -360,6 +360,8 @@ static int put_body(struct req *r, struct json_text body, struct json *j)
 	json_open(j, "metadata", '{');
 	json_str(j, MARK, name);
 	json_close(j, '}');
+	if (!env_is_own(name))
+		json_str(j, "environment", name);
 	if (json_text_kind(env.value) == '{') {
 		struct json_walk w = json_walk(env.value);
 		struct json_text key, value;

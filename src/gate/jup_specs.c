@@ -3,24 +3,33 @@
 #include "gate/jup.h"
 
 #include "base/own.h"
+#include "gate/genv.h"
 
 #include "config.gen.h"
 
+#include <stdio.h>
 #include <string.h>
 
-/* Names under which the one environment is known: Jupyter's, and that of clients which say what language they want. */
+/* Names under which the machine's own environment is known: Jupyter's, and that of clients which say what language they want. */
 static const char *const names[] = { "python3", "python" };
 
-bool jup_is_spec(const char *name)
+bool jup_is_spec(const struct gate *g, const char *name)
 {
+	const struct genv *v;
+
 	for (unsigned int i = 0; i < ARRAY_LEN(names); i++)
 		if (strcmp(names[i], name) == 0)
 			return true;
-	return false;
+	v = genv_find(g, name);
+	return v != NULL && v->row.id != 0 && v->row.cells;
 }
 
 static void put_spec(struct json *j, const char *key, const char *name)
 {
+	char shown[ENV_NAME + 32] = "Python 3 (Glovebox)";
+
+	if (!env_is_own(name))
+		(void)snprintf(shown, sizeof(shown), "%s (Glovebox)", name);
 	json_open(j, key, '{');
 	json_str(j, "name", name);
 	json_open(j, "spec", '{');
@@ -28,7 +37,7 @@ static void put_spec(struct json *j, const char *key, const char *name)
 	json_close(j, ']');
 	json_open(j, "env", '{');
 	json_close(j, '}');
-	json_str(j, "display_name", "Python 3 (Glovebox)");
+	json_str(j, "display_name", shown);
 	json_str(j, "language", "python");
 	json_str(j, "interrupt_mode", "message");
 	json_open(j, "metadata", '{');
@@ -49,6 +58,9 @@ void jup_specs(struct req *r)
 	json_open(&j, "kernelspecs", '{');
 	for (unsigned int i = 0; i < ARRAY_LEN(names); i++)
 		put_spec(&j, names[i], names[i]);
+	for (const struct genv *v = genv_own(r->g)->next; v != NULL; v = v->next)
+		if (!v->row.gone && v->row.cells)
+			put_spec(&j, v->row.name, v->row.name);
 	json_close(&j, '}');
 	json_close(&j, '}');
 	req_json(r, 200, &j);
@@ -57,13 +69,13 @@ void jup_specs(struct req *r)
 void jup_spec(struct req *r)
 {
 	struct http_slice name = req_param(r);
+	char text[ENV_NAME];
 	struct json j;
 
-	for (unsigned int i = 0; i < ARRAY_LEN(names); i++) {
-		if (!http_slice_is(name, names[i]))
-			continue;
+	(void)snprintf(text, sizeof(text), "%.*s", name.n < ENV_NAME ? (int)name.n : 0, name.p);
+	if (jup_is_spec(r->g, text)) {
 		json_init(&j);
-		put_spec(&j, NULL, names[i]);
+		put_spec(&j, NULL, text);
 		req_json(r, 200, &j);
 		return;
 	}

@@ -5,6 +5,7 @@
 #include "base/own.h"
 #include "gate/box_net.h"
 #include "gate/ci.h"
+#include "gate/genv.h"
 #include "gate/jup.h"
 #include "gate/pool.h"
 #include "wire/json_text.h"
@@ -390,6 +391,7 @@ static void put_env(struct json *j, const struct abox *a)
 
 	json_open(j, "env", '{');
 	put_variables(j, ci_environment());
+	put_variables(j, genv_variables(a->box->env));
 	put_variables(j, box_net_variables(a));
 	while (texts_next(&a->env, &at, &key, &value))
 		json_str(j, key, value); /* a later one wins */
@@ -424,6 +426,14 @@ static void start(struct kernel *k)
 	k->nsaid = 0;
 	k->said[0] = '\0';
 	k->adopted = false;
+	if (!a->box->env->row.cells || a->box->env->python == NULL) {
+		(void)snprintf(k->said, sizeof(k->said), "environment '%.63s' has no IPython",
+			       a->box->env->row.name);
+		k->nsaid = strlen(k->said);
+		k->chilled = true; /* nor would it have one then */
+		not_begun(k);
+		return;
+	}
 	if (a->has_pooled && !k->chilled) {
 		a->has_pooled = false;
 		k->warm = true;

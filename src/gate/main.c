@@ -12,6 +12,7 @@
 #include "egress/role.h"
 #include "gate/box_net.h"
 #include "gate/boxes.h"
+#include "gate/env_builds.h"
 #include "gate/gate.h"
 #include "gate/mcp.h"
 #include "gate/own.h"
@@ -201,6 +202,10 @@ static void on_keeper_event(struct gate *g, struct chan_msg *m)
 		stop(g);
 	} else if (m->type == EVENT_CONFIG && m->nfds == 3) {
 		reload(g, m->fds);
+	} else if (m->type == EVENT_BUILT) {
+		env_builds_event(g, m);
+	} else if (m->type == EVENT_ENVS) {
+		genvs_ask(g, NULL);
 	} else if (m->type == EVENT_RENEW) {
 		warm_renew(g);
 	} else if (m->type == EVENT_NET) {
@@ -268,6 +273,11 @@ static void serve(struct gate *g)
 		g->loop.stop = true;
 }
 
+static void adopt(struct gate *g)
+{
+	adopt_start(g, serve);
+}
+
 static void on_hello(void *arg, struct chan_msg *m, const struct err *e)
 {
 	struct gate *g = arg;
@@ -278,7 +288,7 @@ static void on_hello(void *arg, struct chan_msg *m, const struct err *e)
 		return;
 	}
 	chan_msg_close(m);
-	adopt_start(g, serve);
+	genvs_ask(g, adopt);
 }
 
 static int say_hello(struct gate *g, struct err *e)
@@ -332,7 +342,7 @@ static int start(struct gate *g, uint32_t uid, uint32_t gid, struct err *e)
 	g->loop.each_turn = each_turn;
 	g->loop.arg = g;
 	if (start_tls(g, GATE_CERT_FD, GATE_KEY_FD, e) < 0 || auth_start(g, e) < 0 ||
-	    mcp_start(g, e) < 0 || confine_gate(uid, gid, e) < 0 ||
+	    genvs_start(g, e) < 0 || mcp_start(g, e) < 0 || confine_gate(uid, gid, e) < 0 ||
 	    store_link_start(g, &g->store, GATE_STORE_FD, e) < 0 ||
 	    keeper_link_start(g, &g->keeper, GATE_KEEPER_FD, on_keeper_event, e) < 0)
 		return -1;

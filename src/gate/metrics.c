@@ -198,13 +198,13 @@ static void print_images(const struct gate *g, struct json *j, const char *name)
 {
 	for (int i = 0; i < WARM_MAX; i++)
 		put(j, "%s{image=\"%s\"} %d\n", name, warm_str((enum warm_kind)i),
-		    g->warm.images[i].id != 0);
+		    genv_own(g)->warm.images[i].id != 0);
 }
 
 static void print_zygotes(const struct gate *g, struct json *j, const char *name)
 {
-	put(j, "%s{outcome=\"made\"} %llu\n", name, (unsigned long long)g->warm.made);
-	put(j, "%s{outcome=\"failed\"} %llu\n", name, (unsigned long long)g->warm.failed);
+	put(j, "%s{outcome=\"made\"} %llu\n", name, (unsigned long long)g->warmed.made);
+	put(j, "%s{outcome=\"failed\"} %llu\n", name, (unsigned long long)g->warmed.failed);
 }
 
 static void print_pool(const struct gate *g, struct json *j, const char *name)

@@ -4,6 +4,7 @@
 #include "base/clock.h"
 #include "base/own.h"
 #include "gate/box_net.h"
+#include "gate/genv.h"
 #include "gate/record.h"
 #include "wire/msg.h"
 
@@ -472,7 +473,7 @@ static void on_turn(void *arg)
 			     "quota_exceeded: there are as many boxes as there may be");
 		return;
 	}
-	o->spec.box.image = warm_image(o->g, o->spec.warm);
+	o->spec.box.image = warm_image(genv_own(o->g), o->spec.warm);
 	if (o->spec.box.image != 0)
 		o->box = pool_take(o->g, o->spec.warm, &o->spec.box, &o->program, &box_ops,
 				   &program_ops, o);

@@ -338,8 +338,10 @@ static unsigned int traits_of(const struct route *r)
 		t |= TRAIT_NAMES;
 	if (r->in != NULL && strcmp(r->method, "POST") == 0 && r->status != 204 &&
 	    r->shape != SHAPE_SANDBOX && !answers(r, "ApprovalAnswer") &&
-	    !answers(r, "PublishedPort"))
+	    !answers(r, "PublishedPort") && !answers(r, "EnvironmentBuild"))
 		t |= TRAIT_RUNS;
+	if (strncmp(r->path, "/v1/environments", 16) == 0 && strcmp(r->method, "GET") != 0)
+		t |= TRAIT_STATE;
 	if (answers(r, "PublishedPort") && r->in != NULL)
 		t |= TRAIT_PORTS;
 	if (answers(r, "ToolServer"))

@@ -5,6 +5,7 @@
 #include "base/json.h"
 #include "gate/boxes.h"
 #include "gate/ci.h"
+#include "gate/genv.h"
 
 #include <errno.h>
 #include <stdlib.h>
@@ -21,7 +22,7 @@ enum {
 int warm_job_start(struct gbox *b, struct gjob *j, uint64_t id, const struct gjob_ops *ops,
 		   void *arg)
 {
-	static const char *const argv[] = { "/usr/bin/python3", NULL };
+	const char *const argv[] = { b->env->python, NULL };
 	struct job_spec spec = { .kind = JOB_EXEC,
 				 .flags = JOB_SWEEP | JOB_STDIN | JOB_HELD | JOB_THAW,
 				 .cwd = b->cwd,
@@ -34,8 +35,7 @@ int warm_job_start(struct gbox *b, struct gjob *j, uint64_t id, const struct gjo
 int handler_job_start(struct gbox *b, struct gjob *j, uint64_t id, const struct gjob_ops *ops,
 		      void *arg)
 {
-	static const char *const argv[] = { "/usr/bin/python3", "/proc/self/fd/6", "--handler",
-					    NULL };
+	const char *const argv[] = { b->env->python, "/proc/self/fd/6", "--handler", NULL };
 	struct job_spec spec = { .kind = JOB_EXEC,
 				 .flags = JOB_SWEEP | JOB_STDIN | JOB_HELD | JOB_KIT,
 				 .cwd = "/workspace",
@@ -48,9 +48,8 @@ int handler_job_start(struct gbox *b, struct gjob *j, uint64_t id, const struct 
 int kernel_job_start(struct gbox *b, struct gjob *j, uint64_t id, bool warm,
 		     const struct gjob_ops *ops, void *arg)
 {
-	static const char *const thawed[] = { "/usr/bin/python3", NULL };
-	static const char *const cold[] = { "/usr/bin/python3", "-I", "-B", "/proc/self/fd/6",
-					    NULL };
+	const char *const thawed[] = { b->env->python, NULL };
+	const char *const cold[] = { b->env->python, "-I", "-B", "/proc/self/fd/6", NULL };
 	struct job_spec spec = { .kind = JOB_EXEC,
 				 .flags = JOB_HELD | JOB_KERNEL |
 					  (uint32_t)(warm ? JOB_THAW : JOB_KIT),
@@ -94,39 +93,67 @@ int warm_job_go(struct gjob *j, const struct warm_program *p)
 
 /* --- what is wanted --------------------------------------------------------------------------- */
 
-static void want(struct gate *g, enum warm_kind kind, struct pool_want *w)
+/* What there can be members of. Of what others have built only sessions are made ahead. */
+enum { LINES_MAX = WARM_MAX + 2 * ENVS_MAX };
+
+struct line {
+	const struct genv *env;
+	enum warm_kind kind;
+	struct pool_want want;
+};
+
+static void want(struct gate *g, struct line *l)
 {
+	struct pool_want *w = &l->want;
+	enum warm_kind kind = l->kind;
 	static struct box_request q;
 
 	if (kind == WARM_KERNEL)
 		box_standard(g, &q);
 	else
 		ci_limits(g, &q);
-	*w = (struct pool_want){ .kind = kind,
-				 .image = g->warm.images[kind].id,
+	*w = (struct pool_want){ .env = l->env,
+				 .kind = kind,
+				 .image = l->env->warm.images[kind].id,
 				 .flags = q.flags,
 				 .waived = q.waived,
 				 .limits = q.limits };
 }
 
-static uint64_t size_of(const struct gate *g, enum warm_kind kind)
+static uint64_t size_of(const struct gate *g, const struct line *l)
 {
+	if (l->env->row.id != 0)
+		return l->env->row.pool;
 	return config_u64(&g->config,
-			  kind == WARM_KERNEL ? CONF_SESSION_POOL_SIZE : CONF_POOL_SIZE);
+			  l->kind == WARM_KERNEL ? CONF_SESSION_POOL_SIZE : CONF_POOL_SIZE);
+}
+
+static unsigned int lines_of(struct gate *g, struct line v[LINES_MAX])
+{
+	unsigned int n = 0;
+
+	for (int i = 0; i < WARM_MAX; i++)
+		v[n++] = (struct line){ .env = genv_own(g), .kind = (enum warm_kind)i };
+	for (const struct genv *e = genv_own(g)->next; e != NULL && n < LINES_MAX; e = e->next)
+		if (e->row.pool > 0 && !e->row.gone)
+			v[n++] = (struct line){ .env = e, .kind = WARM_KERNEL };
+	for (unsigned int i = 0; i < n; i++)
+		want(g, &v[i]);
+	return n;
 }
 
 /* As many as there should be: its size, or its share of the ceiling, whether the others are there already or not. */
-static uint64_t share_of(const struct gate *g, enum warm_kind kind)
+static uint64_t share_of(const struct gate *g, const struct line *v, unsigned int n, unsigned int i)
 {
 	uint64_t most = config_u64(&g->config, CONF_POOL_MAX), all = 0, before = 0;
 
-	for (int i = 0; i < WARM_MAX; i++) {
-		all += size_of(g, (enum warm_kind)i);
-		before += i < (int)kind ? size_of(g, (enum warm_kind)i) : 0;
+	for (unsigned int k = 0; k < n; k++) {
+		all += size_of(g, &v[k]);
+		before += k < i ? size_of(g, &v[k]) : 0;
 	}
 	if (all <= most)
-		return size_of(g, kind);
-	return (before + size_of(g, kind)) * most / all - before * most / all;
+		return size_of(g, &v[i]);
+	return (before + size_of(g, &v[i])) * most / all - before * most / all;
 }
 
 /* Limits apart, which can be changed. */
@@ -138,8 +165,9 @@ static bool fits(const struct pool_want *is, const struct box_request *q)
 
 static bool same(const struct pool_want *a, const struct pool_want *b)
 {
-	return a->kind == b->kind && a->image == b->image && a->flags == b->flags &&
-	       a->waived == b->waived && memcmp(&a->limits, &b->limits, sizeof(a->limits)) == 0;
+	return a->env == b->env && a->kind == b->kind && a->image == b->image &&
+	       a->flags == b->flags && a->waived == b->waived &&
+	       memcmp(&a->limits, &b->limits, sizeof(a->limits)) == 0;
 }
 
 /* --- members ---------------------------------------------------------------------------------- */
@@ -283,6 +311,7 @@ static int make(struct gate *g, const struct pool_want *w)
 	q.waived = w->waived;
 	q.limits = w->limits;
 	q.image = w->image;
+	q.env = w->env->row.id;
 	m->box = gbox_new(g, &q, &ops, m, &e);
 	if (m->box == NULL) {
 		free(m);
@@ -303,57 +332,70 @@ static void end_member(struct pool_member *m)
 	forget(m);
 }
 
-/* The oldest of a kind, or of all (WARM_MAX): of those that wait, if there are any. */
-static struct pool_member *oldest(const struct gate *g, enum warm_kind kind)
+static bool is_of(const struct pool_member *m, const struct genv *env, enum warm_kind kind)
+{
+	return (env == NULL || m->is.env == env) && (kind == WARM_MAX || m->is.kind == kind);
+}
+
+/* The oldest of a kind, or of all (WARM_MAX), of an environment or of all (NULL): of those that wait, if there are any. */
+static struct pool_member *oldest(const struct gate *g, const struct genv *env, enum warm_kind kind)
 {
 	struct pool_member *found[2] = { NULL, NULL };
 
 	for (struct pool_member *m = g->pool.members; m != NULL; m = m->next)
-		if (kind == WARM_MAX || m->is.kind == kind)
+		if (is_of(m, env, kind))
 			found[m->waits] = m;
 	return found[true] != NULL ? found[true] : found[false];
 }
 
-static unsigned int count(const struct gate *g, enum warm_kind kind)
+static unsigned int count(const struct gate *g, const struct line *l)
 {
 	unsigned int n = 0;
 
 	for (const struct pool_member *m = g->pool.members; m != NULL; m = m->next)
-		n += m->is.kind == kind;
+		n += is_of(m, l->env, l->kind);
 	return n;
 }
 
+static bool is_wanted(const struct pool_member *m, const struct line *v, unsigned int n)
+{
+	for (unsigned int i = 0; i < n; i++)
+		if (same(&m->is, &v[i].want))
+			return true;
+	return false;
+}
+
 /* Of an image or with limits that nobody will ask for any more, or more than there should be. */
-static void end_stale(struct gate *g, const struct pool_want wanted[WARM_MAX])
+static void end_stale(struct gate *g, const struct line *v, unsigned int n)
 {
 	for (struct pool_member *m = g->pool.members, *next; m != NULL; m = next) {
 		next = m->next;
-		if (!same(&m->is, &wanted[m->is.kind]))
+		if (!is_wanted(m, v, n))
 			end_member(m);
 	}
-	for (int i = 0; i < WARM_MAX; i++) {
-		enum warm_kind kind = (enum warm_kind)i;
-		struct pool_member *m = oldest(g, kind);
+	for (unsigned int i = 0; i < n; i++) {
+		uint64_t share = share_of(g, v, n, i);
+		struct pool_member *m = oldest(g, v[i].env, v[i].kind);
 
-		for (; m != NULL && count(g, kind) > share_of(g, kind); m = oldest(g, kind))
+		for (; m != NULL && count(g, &v[i]) > share; m = oldest(g, v[i].env, v[i].kind))
 			end_member(m);
 	}
 }
 
-/* Of which kind the smallest part is there; WARM_MAX: nothing is missing. */
-static enum warm_kind most_wanted(const struct gate *g, const struct pool_want wanted[WARM_MAX])
+/* Of which the smallest part is there; NULL: nothing is missing. */
+static const struct line *most_wanted(const struct gate *g, const struct line *v, unsigned int n)
 {
-	uint64_t best_n = 0, best_size = 0;
-	enum warm_kind best = WARM_MAX;
+	uint64_t best_have = 0, best_size = 0;
+	const struct line *best = NULL;
 
-	for (int i = 0; i < WARM_MAX; i++) {
-		uint64_t n = count(g, (enum warm_kind)i), size = share_of(g, (enum warm_kind)i);
+	for (unsigned int i = 0; i < n; i++) {
+		uint64_t have = count(g, &v[i]), size = share_of(g, v, n, i);
 
-		if (wanted[i].image == 0 || n >= size ||
-		    (best != WARM_MAX && n * best_size >= best_n * size))
+		if (v[i].want.image == 0 || have >= size ||
+		    (best != NULL && have * best_size >= best_have * size))
 			continue;
-		best = (enum warm_kind)i;
-		best_n = n;
+		best = &v[i];
+		best_have = have;
 		best_size = size;
 	}
 	return best;
@@ -361,21 +403,21 @@ static enum warm_kind most_wanted(const struct gate *g, const struct pool_want w
 
 void pool_turn(struct gate *g)
 {
-	struct pool_want wanted[WARM_MAX];
-	enum warm_kind next;
+	static struct line lines[LINES_MAX];
+	const struct line *next;
+	unsigned int n;
 
 	if (g->stopping)
 		return;
-	for (int i = 0; i < WARM_MAX; i++)
-		want(g, (enum warm_kind)i, &wanted[i]);
-	end_stale(g, wanted);
+	n = lines_of(g, lines);
+	end_stale(g, lines, n);
 	if (g->pool.rests_until_us > g->loop.now_us) {
 		later(g, g->pool.rests_until_us - g->loop.now_us);
 		return;
 	}
 	while (g->pool.making < config_u64(&g->config, CONF_POOL_REFILL) &&
-	       (next = most_wanted(g, wanted)) != WARM_MAX)
-		if (make(g, &wanted[next]) < 0) {
+	       (next = most_wanted(g, lines, n)) != NULL)
+		if (make(g, &next->want) < 0) {
 			rest(g, LATER_US);
 			return;
 		}
@@ -411,7 +453,7 @@ struct gbox *pool_take(struct gate *g, enum warm_kind kind, const struct box_req
 
 bool pool_yield(struct gate *g, void (*done)(void *arg, const struct box_figures *f), void *arg)
 {
-	struct pool_member *m = oldest(g, WARM_MAX);
+	struct pool_member *m = oldest(g, NULL, WARM_MAX);
 
 	if (m == NULL)
 		return false;
@@ -428,10 +470,19 @@ void pool_stop(struct gate *g)
 		end_member(g->pool.members);
 }
 
+unsigned int pool_ready(const struct genv *v)
+{
+	unsigned int n = 0;
+
+	for (const struct pool_member *m = v->g->pool.members; m != NULL; m = m->next)
+		n += m->is.env == v && m->is.kind == WARM_KERNEL && m->waits;
+	return n;
+}
+
 void pool_count(const struct gate *g, enum warm_kind kind, unsigned int *ret_waiting,
 		unsigned int *ret_making, uint64_t *ret_oldest_us)
 {
-	const struct pool_member *m = oldest(g, kind);
+	const struct pool_member *m = oldest(g, NULL, kind);
 
 	*ret_waiting = *ret_making = 0;
 	*ret_oldest_us = m != NULL && m->waits ? clock_us() - m->born_us : 0;

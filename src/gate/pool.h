@@ -13,6 +13,7 @@
 
 /* What a member has that does not change. */
 struct pool_want {
+	const struct genv *env;
 	enum warm_kind kind;
 	uint32_t image, flags;
 	uint64_t waived;
@@ -55,6 +56,8 @@ void pool_stop(struct gate *g);
 /* How many wait or are being made, and how old the oldest of those that wait is. */
 void pool_count(const struct gate *g, enum warm_kind kind, unsigned int *ret_waiting,
 		unsigned int *ret_making, uint64_t *ret_oldest_us);
+/* Sessions of an environment that can be handed out. */
+unsigned int pool_ready(const struct genv *v);
 
 /* How the job of a warm program is started, in a pool or not. */
 int warm_job_start(struct gbox *b, struct gjob *j, uint64_t id, const struct gjob_ops *ops,

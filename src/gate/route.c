@@ -5,6 +5,7 @@
  */
 #include "base/own.h"
 #include "gate/boxes.h"
+#include "gate/env_builds.h"
 #include "gate/ipy.h"
 #include "gate/jup.h"
 #include "gate/mcp.h"

@@ -3,7 +3,9 @@
 
 #include "base/clock.h"
 #include "base/own.h"
+#include "gate/boxes.h"
 #include "gate/ci.h"
+#include "gate/genv.h"
 #include "gate/pool.h"
 #include "wire/msg.h"
 
@@ -16,6 +18,7 @@ enum {
 	FREEZE_US = 120 * 1000 * 1000,
 	RETRY_US = 1000 * 1000, /* doubled with every failure in a row, up to a minute */
 	RETRY_DOUBLINGS = 6,
+	TRIES = 3, /* of an environment that was built: its Python may be one that cannot be frozen */
 	LATE_US = 15 * 1000 * 1000, /* a box is made in less, or not at all */
 };
 
@@ -30,15 +33,13 @@ enum {
 
 enum { FREEZE_ARGS = 6 };
 
-/* A program is started without options, and so is its zygote: sys.flags is part of the image. */
+/* Behind Python. A program is started without options, and so is its zygote: sys.flags is part of the image. */
 static const struct {
 	const char *name, *argv[FREEZE_ARGS];
 } kinds[] = {
-	[WARM_LEAN] = { "lean", { "/usr/bin/python3", "/proc/self/fd/6", "--freeze" } },
-	[WARM_FULL] = { "full", { "/usr/bin/python3", "/proc/self/fd/6", "--freeze" } },
-	[WARM_KERNEL] = { "kernel",
-			  { "/usr/bin/python3", "-I", "-B", "/proc/self/fd/6",
-			    "--freeze-kernel" } },
+	[WARM_LEAN] = { "lean", { "/proc/self/fd/6", "--freeze" } },
+	[WARM_FULL] = { "full", { "/proc/self/fd/6", "--freeze" } },
+	[WARM_KERNEL] = { "kernel", { "-I", "-B", "/proc/self/fd/6", "--freeze-kernel" } },
 };
 _Static_assert(ARRAY_LEN(kinds) == WARM_MAX, "how to make every kind");
 
@@ -47,9 +48,23 @@ const char *warm_str(enum warm_kind kind)
 	return kinds[kind].name;
 }
 
-static const char *imports_of(const struct warm_image *w)
+/* Of one that has the machine's own packages, those and what it has beside them. */
+static void imports_of(const struct warm_image *w, char *ret, size_t size)
 {
-	return w->kind == WARM_LEAN ? LEAN_IMPORTS : config_str(&w->g->config, CONF_ZYGOTE_IMPORTS);
+	const struct env_row *r = &w->env->row;
+	const char *usual = w->kind == WARM_LEAN ? LEAN_IMPORTS
+						 : config_str(&w->g->config, CONF_ZYGOTE_IMPORTS);
+
+	(void)snprintf(ret, size, "%s %s", r->kind == ENV_PACKAGES ? usual : "", r->imports);
+}
+
+/* By which the keeper knows it, and the next gate: those of the machine by their kind alone. */
+static void label_of(const struct warm_image *w, char ret[IMAGE_LABEL_MAX])
+{
+	int n = snprintf(ret, IMAGE_LABEL_MAX, "%s", kinds[w->kind].name);
+
+	if (w->env->row.id != 0)
+		(void)snprintf(ret + n, IMAGE_LABEL_MAX - (size_t)n, "#%u", w->env->row.id);
 }
 
 static void begin(void *arg);
@@ -78,13 +93,15 @@ static void failed(struct warm_image *w, const char *why)
 		w->failures < RETRY_DOUBLINGS ? w->failures : (unsigned int)RETRY_DOUBLINGS;
 
 	log_line(&w->g->log, LOG_WARN, "zygote_failed", log_str("image", warm_str(w->kind)),
-		 log_str("why", why));
-	w->g->warm.failed++;
+		 log_str("environment", w->env->row.name), log_str("why", why));
+	w->g->warmed.failed++;
 	w->failures++;
 	drop(w->g, w->making);
 	w->making = 0;
 	w->box = NULL;
-	again(w, (uint64_t)RETRY_US << doublings);
+	if (w->env->row.id == 0 || (!w->env->row.gone && w->failures < TRIES))
+		again(w, (uint64_t)RETRY_US << doublings);
+	genv_give(w->env);
 }
 
 /* What is made from it is made by now. */
@@ -111,16 +128,19 @@ static void on_sealed(void *arg, struct chan_msg *m, const struct err *e)
 	bytes = msg_get_u64(&in);
 	chan_msg_close(m);
 	log_line(&w->g->log, LOG_INFO, "warm", log_str("image", warm_str(w->kind)),
-		 log_u64("bytes", bytes), log_u64("ms", (clock_us() - w->began_us) / 1000));
+		 log_u64("bytes", bytes), log_u64("ms", (clock_us() - w->began_us) / 1000),
+		 log_str("environment", w->env->row.name));
 	on_late(w);
 	w->old = w->id;
 	(void)timer_set(&w->g->loop, &w->late, w->g->loop.now_us + LATE_US, on_late, w);
 	w->id = w->making;
 	w->making = 0;
 	w->failures = 0;
-	w->g->warm.made++;
+	w->g->warmed.made++;
+	w->env->warm.wanted = false;
 	again(w, config_u64(&w->g->config, CONF_ZYGOTE_RENEW));
 	pool_turn(w->g);
+	genv_give(w->env);
 }
 
 /* The box is gone, and with it everybody who could write. */
@@ -181,29 +201,34 @@ static void on_ready(void *arg, struct gbox *b)
 	static const struct gjob_ops ops = { .output = on_output,
 					     .ended = on_frozen,
 					     .failed = on_refused };
-	const char *argv[FREEZE_ARGS + IMPORTS_MAX];
+	const char *argv[1 + FREEZE_ARGS + IMPORTS_MAX];
+	struct warm_image *w = arg;
 	char names[4096];
 	unsigned int n = 0;
-	struct warm_image *w = arg;
 	struct job_spec spec = { .kind = JOB_EXEC,
 				 .flags = JOB_KIT | JOB_SWEEP,
 				 .timeout_us = FREEZE_US,
 				 .output_max = WARM_SAID,
 				 .cwd = "/workspace",
-				 .argv = argv,
-				 .envp = ci_environment() };
+				 .argv = argv };
 	char *save = NULL;
+	struct box_env env;
+	int r;
 
-	while (kinds[w->kind].argv[n] != NULL) {
-		argv[n] = kinds[w->kind].argv[n];
-		n++;
-	}
-	(void)snprintf(names, sizeof(names), "%s", imports_of(w));
+	argv[n++] = w->env->python;
+	for (const char *const *more = kinds[w->kind].argv; *more != NULL; more++)
+		argv[n++] = *more;
+	imports_of(w, names, sizeof(names));
 	for (char *name = strtok_r(names, " ", &save); name != NULL && n < ARRAY_LEN(argv) - 1;
 	     name = strtok_r(NULL, " ", &save))
 		argv[n++] = name;
 	argv[n] = NULL;
-	if (gjob_start(b, &w->job, 0, &spec, &ops, w) < 0)
+	r = genv_begin(&env, w->env);
+	spec.envp = env.v;
+	if (r == 0)
+		r = gjob_start(b, &w->job, 0, &spec, &ops, w);
+	box_env_done(&env);
+	if (r < 0)
 		on_refused(w, ENOMEM, "no memory");
 }
 
@@ -242,29 +267,93 @@ static void on_image(void *arg, struct chan_msg *m, const struct err *e)
 	q.limits.v[LIMIT_MEMORY] = q.limits.v[LIMIT_FILE] = FREEZE_MEMORY;
 	q.limits.v[LIMIT_CPU_SECONDS] = 0;
 	q.image = w->making;
+	q.env = w->env->row.id;
 	w->box = gbox_new(w->g, &q, &ops, w, &own);
 	if (w->box == NULL)
 		failed(w, own.text);
+}
+
+/* Of an environment that nobody has used since it was made, or can. */
+static bool has_had_its_time(const struct warm_image *w)
+{
+	return w->env->row.id != 0 &&
+	       (w->env->row.gone || (w->id != 0 && !w->env->warm.wanted && w->env->row.pool == 0));
 }
 
 static void begin(void *arg)
 {
 	struct warm_image *w = arg;
 	uint8_t body[IMAGE_LABEL_MAX + 8];
+	char label[IMAGE_LABEL_MAX];
 	struct msg_out m;
 
 	if (w->making != 0 || w->g->stopping || !config_bool(&w->g->config, CONF_WARM))
 		return;
+	if (has_had_its_time(w)) {
+		drop(w->g, w->id);
+		w->id = 0;
+		return;
+	}
+	genv_take(w->env);
 	w->began_us = clock_us();
 	w->nsaid = 0;
+	label_of(w, label);
 	msg_out_init(&m, body, sizeof(body));
-	msg_put_str(&m, warm_str(w->kind));
+	msg_put_str(&m, label);
 	w->making = UINT32_MAX; /* until the keeper has given it a number */
 	if (keeper_ask(&w->g->keeper, OP_IMAGE_NEW, body, m.len, on_image, w) < 0)
 		failed(w, "the keeper cannot be asked");
 }
 
 /* --- life ------------------------------------------------------------------------------------- */
+
+void warm_init(struct genv *v)
+{
+	for (int i = 0; i < WARM_MAX; i++)
+		v->warm.images[i] =
+			(struct warm_image){ .g = v->g, .env = v, .kind = (enum warm_kind)i };
+}
+
+void warm_end(struct genv *v)
+{
+	for (int i = 0; i < WARM_MAX; i++) {
+		struct warm_image *w = &v->warm.images[i];
+
+		timer_clear(&v->g->loop, &w->again);
+		on_late(w);
+		drop(v->g, w->id);
+		w->id = 0;
+	}
+}
+
+void warm_want(struct genv *v)
+{
+	struct warm_image *w = &v->warm.images[WARM_KERNEL];
+
+	v->warm.wanted = true;
+	if (v->row.id != 0 && v->row.cells && v->python != NULL && w->id == 0 && w->failures == 0)
+		begin(w);
+}
+
+void warm_settle(struct genv *v)
+{
+	if (v->row.pool > 0 && !v->row.gone)
+		warm_want(v);
+}
+
+/* Whose image this is, by its label. NULL: nobody's. */
+static struct warm_image *image_of(struct gate *g, const char *label)
+{
+	for (struct genv *v = g->envs; v != NULL; v = v->next)
+		for (int i = 0; i < WARM_MAX; i++) {
+			char own[IMAGE_LABEL_MAX];
+
+			label_of(&v->warm.images[i], own);
+			if (strcmp(own, label) == 0)
+				return &v->warm.images[i];
+		}
+	return NULL;
+}
 
 /* Of the gate before this one. What is not complete, or there twice, goes: the older one. */
 static void on_list(void *arg, struct chan_msg *m, const struct err *e)
@@ -277,55 +366,59 @@ static void on_list(void *arg, struct chan_msg *m, const struct err *e)
 		msg_in_init(&in, m->body, m->len);
 		while (in.at < in.len && !in.failed) {
 			uint32_t id = msg_get_u32(&in);
-			bool sealed = msg_get_u8(&in) != 0, taken = false;
+			bool sealed = msg_get_u8(&in) != 0;
 			char label[IMAGE_LABEL_MAX];
+			struct warm_image *w;
 
 			(void)msg_get_u64(&in);
 			(void)msg_get_str(&in, label, sizeof(label));
-			for (int i = 0; i < WARM_MAX && sealed && !in.failed; i++)
-				if (strcmp(label, warm_str((enum warm_kind)i)) == 0 &&
-				    id > g->warm.images[i].id) {
-					drop(g, g->warm.images[i].id);
-					g->warm.images[i].id = id;
-					taken = true;
-				}
-			if (!taken && !in.failed)
+			if (in.failed)
+				break;
+			w = sealed ? image_of(g, label) : NULL;
+			if (w == NULL || w->id > id) {
 				drop(g, id);
+				continue;
+			}
+			drop(g, w->id);
+			w->id = id;
 		}
 		chan_msg_close(m);
 	}
-	for (int i = 0; i < WARM_MAX; i++) {
-		struct warm_image *w = &g->warm.images[i];
+	for (struct genv *v = g->envs; v != NULL; v = v->next) {
+		for (int i = 0; i < WARM_MAX; i++) {
+			struct warm_image *w = &v->warm.images[i];
 
-		if (w->id == 0)
-			begin(w);
-		else
-			again(w, config_u64(&g->config, CONF_ZYGOTE_RENEW));
+			if (w->id != 0)
+				again(w, config_u64(&g->config, CONF_ZYGOTE_RENEW));
+			else if (v->row.id == 0)
+				begin(w);
+		}
+		warm_settle(v);
 	}
 	pool_turn(g);
 }
 
 void warm_start(struct gate *g)
 {
-	for (int i = 0; i < WARM_MAX; i++) {
-		g->warm.images[i].g = g;
-		g->warm.images[i].kind = (enum warm_kind)i;
-	}
-	if (!config_bool(&g->config, CONF_WARM))
-		return;
-	(void)keeper_ask(&g->keeper, OP_IMAGE_LIST, NULL, 0, on_list, g);
+	if (config_bool(&g->config, CONF_WARM))
+		(void)keeper_ask(&g->keeper, OP_IMAGE_LIST, NULL, 0, on_list, g);
 }
 
 void warm_renew(struct gate *g)
 {
-	for (int i = 0; i < WARM_MAX; i++)
-		begin(&g->warm.images[i]);
+	for (struct genv *v = g->envs; v != NULL; v = v->next)
+		for (int i = 0; i < WARM_MAX; i++)
+			if (v->row.id == 0 ||
+			    (v->row.kind == ENV_PACKAGES && v->warm.images[i].id != 0))
+				begin(&v->warm.images[i]);
 }
 
 bool warm_is_settled(const struct gate *g)
 {
+	const struct warm *own = &genv_own(g)->warm;
+
 	for (int i = 0; i < WARM_MAX && config_bool(&g->config, CONF_WARM); i++)
-		if (g->warm.images[i].id == 0 && g->warm.images[i].failures == 0)
+		if (own->images[i].id == 0 && own->images[i].failures == 0)
 			return false;
 	return true;
 }
@@ -351,23 +444,26 @@ static bool mentions(const char *code, size_t n, const char *name, size_t len)
 	return false;
 }
 
-uint32_t warm_image(const struct gate *g, enum warm_kind kind)
+uint32_t warm_image(const struct genv *v, enum warm_kind kind)
 {
-	return kind < WARM_MAX && config_bool(&g->config, CONF_WARM) ? g->warm.images[kind].id : 0;
+	return kind < WARM_MAX && config_bool(&v->g->config, CONF_WARM) ? v->warm.images[kind].id
+									: 0;
 }
 
 bool warm_has(const struct gate *g, uint32_t image)
 {
-	for (int i = 0; i < WARM_MAX; i++)
-		if (image == g->warm.images[i].id || image == g->warm.images[i].old)
-			return true;
+	for (const struct genv *v = g->envs; v != NULL; v = v->next)
+		for (int i = 0; i < WARM_MAX; i++)
+			if (image == v->warm.images[i].id || image == v->warm.images[i].old)
+				return true;
 	return false;
 }
 
 enum warm_kind warm_pick(const struct gate *g, const char *code, size_t n)
 {
 	const char *name = config_str(&g->config, CONF_ZYGOTE_IMPORTS);
-	bool lean = warm_image(g, WARM_LEAN) != 0, full = warm_image(g, WARM_FULL) != 0;
+	const struct genv *own = genv_own(g);
+	bool lean = warm_image(own, WARM_LEAN) != 0, full = warm_image(own, WARM_FULL) != 0;
 
 	if (!full)
 		return lean ? WARM_LEAN : WARM_MAX;

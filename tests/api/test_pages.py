@@ -207,6 +207,7 @@ def test_operations_are_whole(api):
             assert ("content" in call["responses"][code]) == (code != "204"), path
 
 
+ENVS, ENV = "/v1/environments", "/v1/environments/{environment}"
 IN_BOX = {401, 403, 404, 409, 410, 503}
 TOLD = IN_BOX | {413, 415, 422}
 TASK_MADE = TOLD | {429}
@@ -223,6 +224,8 @@ ERRORS = {
     ("delete", "/v1/sessions/{session_id}"): {401, 403, 404, 503},
     ("post", "/v1/sessions/{session_id}/bash"): {401, 403, 404, 413, 415, 422, 429, 503},
     ("post", "/v1/boxes"): {401, 403, 404, 409, 413, 415, 422, 429, 503}, ("get", "/v1/boxes"): {401, 403, 422, 503},
+    ("get", ENVS): {401, 403, 503}, ("post", ENVS): {401, 403, 409, 413, 415, 422, 503}, ("get", ENV): {401, 403, 404, 503}, ("delete", ENV): {401, 403, 404, 409, 503},
+    ("get", f"{ENV}/build"): {401, 403, 404, 422, 503},
     ("get", BOX): {401, 403, 404, 410, 503}, ("patch", BOX): {401, 403, 404, 409, 410, 413, 415, 422, 503},
     ("delete", BOX): {401, 403, 404, 409, 410, 503},
     ("post", f"{BOX}/commands"): TASK_MADE, ("get", f"{BOX}/commands"): IN_BOX,
@@ -893,7 +896,7 @@ def test_the_api_page(server, api, browser):
     listed = browser.js("[...document.querySelectorAll('#calls summary h3')].map((h) => h.textContent)")
     assert sorted(listed) == sorted(f"{method.upper()} {path}" for method, path, _ in operations(api))
     assert browser.js("[...document.querySelectorAll('#calls h2')].map((h) => h.textContent)") == \
-        ["server", "execute", "files", "sessions", "boxes", "sandbox-runtime"]
+        ["server", "execute", "files", "sessions", "environments", "boxes", "sandbox-runtime"]
     assert browser.text("#version") == api["info"]["version"]
     shown = browser.text("#post_v1_execute")
     for name in ("code", "stdin", "timeout_ms", "last_line_interactive", "files[].content_base64", "duration_ms", "ValidationError"):

@@ -788,7 +788,7 @@ TEST(config_errors_of_restore)
 		{ "tls_cert=", "tls_cert:", "saved configuration, line 3: no '='" },
 		{ "tls_cert=", "tls_cent=", "saved configuration, line 3: unknown key" },
 		{ "audit_keep=8", "audit_keep=x",
-		  "saved configuration, line 12: audit_keep 'x' is no number" },
+		  "saved configuration, line 14: audit_keep 'x' is no number" },
 		{ "no_auth=false", "no_auth=no",
 		  "saved configuration: it is not in its plain form" },
 		{ "state_dir=/s", "state_dir=/s/",
@@ -800,7 +800,7 @@ TEST(config_errors_of_restore)
 		{ "tls_cert=\ntls_key=\n", "tls_key=\ntls_cert=\n",
 		  "saved configuration: it is not in its plain form" },
 		{ "cgroup=\n", "cgroup=",
-		  "saved configuration, line 23: cgroup 'spare_cpus=0' is no absolute path" },
+		  "saved configuration, line 25: cgroup 'spare_cpus=0' is no absolute path" },
 	};
 	static char text[1 << 16], changed[1 << 16];
 	struct config c = { 0 };
@@ -857,11 +857,12 @@ TEST(config_changes_by_value_not_by_text)
 	CHECK_EQ_INT(ch.nreload, 2);
 	CHECK_EQ_INT(ch.reload[0], CONF_ALLOWED_HOST);
 	CHECK_EQ_INT(ch.reload[1], CONF_DRAIN_TIMEOUT);
-	CHECK_EQ_INT(ch.nrestart, 4);
+	CHECK_EQ_INT(ch.nrestart, 5);
 	CHECK_EQ_INT(ch.restart[0], CONF_STATE_DIR);
-	CHECK_EQ_INT(ch.restart[1], CONF_AUDIT_FILE); /* it lies below */
-	CHECK_EQ_INT(ch.restart[2], CONF_MAX_BOXES);
-	CHECK_EQ_INT(ch.restart[3], CONF_FILE_STORAGE_DIR);
+	CHECK_EQ_INT(ch.restart[1], CONF_ENVIRONMENTS_DIR); /* they lie below */
+	CHECK_EQ_INT(ch.restart[2], CONF_AUDIT_FILE);
+	CHECK_EQ_INT(ch.restart[3], CONF_MAX_BOXES);
+	CHECK_EQ_INT(ch.restart[4], CONF_FILE_STORAGE_DIR);
 	config_done(&a);
 	config_done(&b);
 }

@@ -79,6 +79,7 @@ void gate_open(void)
 	CHECK_EQ_INT(keeper_link_start(&g, &g.keeper, to_keeper, on_keeper_event, &e), 0);
 	CHECK_EQ_INT(store_link_start(&g, &g.store, to_store, &e), 0);
 	CHECK_EQ_INT(auth_start(&g, &e), 0);
+	CHECK_EQ_INT(genvs_start(&g, &e), 0);
 }
 
 /* Items are the first members of what they are part of. */
@@ -105,6 +106,7 @@ void gate_close(void)
 	table_done(&g.abox_table);
 	table_done(&g.kernel_table);
 	config_done(&g.config);
+	free(g.envs);
 }
 
 static void stop_after_one(void *arg)

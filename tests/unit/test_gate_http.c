@@ -302,7 +302,7 @@ TEST(http_a_box_whose_image_has_gone_is_made_without_it)
 	gate_open();
 	config_done(&g.config);
 	must_load(&g.config, WORDS("--state-dir=/s", "--mount-root=/m"), no_env);
-	g.warm.images[WARM_KERNEL].id = 3;
+	g.envs->warm.images[WARM_KERNEL].id = 3;
 	may_log = true;
 	c = client();
 	for (size_t i = 0; i < ARRAY_LEN(bodies); i++) {

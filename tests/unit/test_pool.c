@@ -103,10 +103,6 @@ static void open_with(const char *const *words)
 	config_done(&g.config);
 	must_load(&g.config, words, no_env);
 	log_init(&g.log, open("/dev/null", O_WRONLY | O_CLOEXEC), LOG_ERROR, LOG_TEXT);
-	for (int i = 0; i < WARM_MAX; i++) {
-		g.warm.images[i].g = &g;
-		g.warm.images[i].kind = (enum warm_kind)i;
-	}
 	memset(streams, -1, sizeof(streams));
 	memset(&heard, 0, sizeof(heard));
 	last_box = 0;
@@ -266,7 +262,7 @@ static unsigned int fill(enum warm_kind kind)
 static void open_pool(void)
 {
 	open_with(WORDS("--state-dir=/s", "--session-pool-size=2"));
-	g.warm.images[WARM_KERNEL].id = IMAGE;
+	g.envs->warm.images[WARM_KERNEL].id = IMAGE;
 	CHECK_EQ_INT(fill(WARM_KERNEL), 2);
 	g.pool.rests_until_us = UINT64_MAX;
 }
@@ -292,7 +288,7 @@ TEST(pool_hands_out_who_has_answered)
 	uint64_t request;
 
 	open_with(WORDS("--state-dir=/s", "--session-pool-size=1"));
-	g.warm.images[WARM_KERNEL].id = IMAGE;
+	g.envs->warm.images[WARM_KERNEL].id = IMAGE;
 	pool_turn(&g);
 	turn();
 	want = asked_for_a_box(&request);
@@ -508,7 +504,7 @@ TEST(pool_replaces_without_an_image_that_has_gone)
 	b = take(&q, &job);
 	turn();
 	request = asked(OP_BOX_LIMITS)->request;
-	g.warm.images[WARM_KERNEL].id = 0;
+	g.envs->warm.images[WARM_KERNEL].id = 0;
 	refuse(request, ERR_SYS);
 	CHECK_EQ_INT(asked_about(OP_BOX_END), 1);
 	want = asked_for_a_box(&request);
@@ -597,7 +593,7 @@ TEST(pool_makes_no_room_for_itself)
 	uint64_t request;
 
 	open_with(WORDS("--state-dir=/s", "--session-pool-size=2", "--pool-refill=1"));
-	g.warm.images[WARM_KERNEL].id = IMAGE;
+	g.envs->warm.images[WARM_KERNEL].id = IMAGE;
 	pool_turn(&g);
 	turn();
 	(void)asked_for_a_box(&request);
@@ -659,11 +655,11 @@ TEST(pool_has_a_ceiling)
 	open_with(WORDS("--state-dir=/s", "--session-pool-size=4", "--pool-size=4", "--pool-max=5",
 			"--pool-refill=64"));
 	for (int i = 0; i < WARM_MAX; i++)
-		g.warm.images[i].id = IMAGE + (uint32_t)i;
-	g.warm.images[WARM_KERNEL].id = 0; /* the last one to come: its share is kept */
+		g.envs->warm.images[i].id = IMAGE + (uint32_t)i;
+	g.envs->warm.images[WARM_KERNEL].id = 0; /* the last one to come: its share is kept */
 	pool_turn(&g);
 	CHECK(g.pool.n == 3 && waiting(WARM_KERNEL) == 0);
-	g.warm.images[WARM_KERNEL].id = IMAGE;
+	g.envs->warm.images[WARM_KERNEL].id = IMAGE;
 	pool_turn(&g);
 	CHECK_EQ_INT(g.pool.n, 5);
 	for (int i = 0; i < WARM_MAX; i++)
@@ -676,12 +672,13 @@ TEST(pool_sizes_are_per_image)
 	open_with(WORDS("--state-dir=/s", "--session-pool-size=1", "--pool-size=3",
 			"--pool-refill=64"));
 	for (int i = 0; i < WARM_MAX; i++)
-		g.warm.images[i].id = IMAGE + (uint32_t)i;
+		g.envs->warm.images[i].id = IMAGE + (uint32_t)i;
 	pool_turn(&g);
 	CHECK_EQ_INT(waiting(WARM_LEAN), 3);
 	CHECK_EQ_INT(waiting(WARM_FULL), 3);
 	CHECK_EQ_INT(waiting(WARM_KERNEL), 1);
-	g.warm.images[WARM_FULL].id = 77; /* made anew: those of the old one go, others come */
+	g.envs->warm.images[WARM_FULL].id =
+		77; /* made anew: those of the old one go, others come */
 	pool_turn(&g);
 	CHECK_EQ_INT(waiting(WARM_FULL), 3);
 	CHECK_EQ_INT(g.pool.n, 7);
@@ -699,7 +696,7 @@ TEST(pool_sizes_are_per_image)
 TEST(pool_makes_a_few_at_once)
 {
 	open_with(WORDS("--state-dir=/s", "--session-pool-size=8", "--pool-refill=3"));
-	g.warm.images[WARM_KERNEL].id = IMAGE;
+	g.envs->warm.images[WARM_KERNEL].id = IMAGE;
 	pool_turn(&g);
 	CHECK(g.pool.n == 3 && g.pool.making == 3);
 	pool_turn(&g);
