@@ -10,7 +10,8 @@ from _thread import RLock, get_ident
 from collections import deque
 from queue import Empty, SimpleQueue
 
-from .channel import RUN, Gone
+from .channel import INTERRUPT, RUN, Gone
+from .interrupt import interrupts
 
 # How long a thread reads, and the main one; a signal handler that asks may have got its answer meanwhile.
 READ_MS, READ_MAIN_MS = 5, 1000
@@ -99,6 +100,9 @@ def deliver(message):
 
 
 def _hand_on(message, main):
+    if message.type == INTERRUPT:
+        interrupts.wanted = message.cell
+        return
     if message.type != RUN:
         deliver(message)
         return

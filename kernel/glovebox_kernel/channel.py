@@ -17,7 +17,7 @@ from os import close, write
 from select import POLLIN, POLLOUT, poll
 from time import sleep
 
-CONFIG, RUN, STDIN, SYNCED = 1, 2, 3, 4
+CONFIG, RUN, STDIN, SYNCED, INTERRUPT = 1, 2, 3, 4, 5
 WAITING, READY, MESSAGE, END, SYNC = 15, 16, 17, 18, 19
 MORE, END_OF_INPUT = 1, 2
 
@@ -33,6 +33,7 @@ RECEIVE_SIZE = HEADER.size + PAYLOAD_MAX + 1
 FDS_MAX = 8
 ANCILLARY_SIZE = socket.CMSG_SPACE(FDS_MAX * struct.calcsize("i"))
 RECEIVE_FLAGS = socket.MSG_DONTWAIT | socket.MSG_CMSG_CLOEXEC
+PEEK_FLAGS = socket.MSG_DONTWAIT | socket.MSG_PEEK
 CUT_OFF = socket.MSG_TRUNC
 NOTHING = ((), (), 0)
 RIGHTS = (socket.SOL_SOCKET, socket.SCM_RIGHTS)
@@ -85,7 +86,7 @@ class Channel:
         self.socket.setblocking(True)
         self.fd = fd
         self.gone = False
-        self._recvmsg = self.socket.recvmsg
+        self._recvmsg, self._recv = self.socket.recvmsg, self.socket.recv
         # Packets that were read, parts of messages, and a message that nobody has fetched.
         self._got = deque()
         self._parts = {}
@@ -175,6 +176,14 @@ class Channel:
     def has_read(self):
         """Whether there is something that nobody has fetched."""
         return bool(self._got) or self._ready is not None
+
+    def comes(self, kind, cell):
+        """Whether that is the next packet. It stays there."""
+        try:
+            head = self._recv(_header_size, PEEK_FLAGS)
+        except OSError:
+            return False
+        return len(head) == _header_size and _unpack(head)[::4] == (kind, cell)
 
     def receive(self):
         """The next message, or None if there is none yet. Raises Gone."""

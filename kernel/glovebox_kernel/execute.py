@@ -38,6 +38,7 @@ class Executor:
         count = shell.execution_count
         error = None
         try:
+            interrupts.look(cell.id)
             if echo and not silent:
                 self.call(cell, publish, "execute_input", {"code": code, "execution_count": count})
             result = self._run(cell, code, silent, store, loop)

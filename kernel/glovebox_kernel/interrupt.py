@@ -4,6 +4,9 @@
 In a cell that awaits, an exception out of the signal handler would come out of the event loop and leave the cell's task
 where it is. So while the loop waits or does its own work the handler asks for the task to be cancelled, and drive()
 turns that into KeyboardInterrupt at the `await`.
+
+A signal that comes when a cell was asked for and has not begun finds nobody. Init says in a packet ahead of it for which cell
+it is, and a cell looks for that when it listens to signals: so none is lost, and none hits the next cell.
 """
 from .safe import builtins as __builtins__  # isort: skip
 
@@ -19,6 +22,8 @@ from asyncio import CancelledError
 from contextlib import contextmanager
 from types import coroutine
 
+from .channel import INTERRUPT
+
 _SIGINT, _SIGURG = int(signal.SIGINT), int(signal.SIGURG)
 # Does nothing, and has no frame.
 _NOTHING = operator.is_
@@ -32,6 +37,8 @@ class Interrupts:
         # The task of a cell that awaits, its loop, and whether an interrupt is on its way to it.
         self.task = self.loop = None
         self.coming = False
+        # Where packets come, and the cell that the last one was about.
+        self.channel = self.wanted = None
 
     def arm(self):
         """For a cell. Python's own handler: others look for it, and it has no frame."""
@@ -39,6 +46,12 @@ class Interrupts:
             # Init sends it behind an interrupt: one that comes just before a call that waits would be noticed after it.
             _set(_SIGURG, _NOTHING)
         _set(_SIGINT, _default)
+
+    def look(self, cell):
+        """For a cell that has just been armed."""
+        if self.wanted == cell or (self.channel is not None and self.channel.comes(INTERRUPT, cell)):
+            self.wanted = None
+            raise KeyboardInterrupt
 
     def disarm(self):
         """Between cells nobody else's handler is in place."""

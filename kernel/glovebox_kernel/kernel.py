@@ -13,7 +13,7 @@ from os import _exit, getcwd
 
 from . import answers, descriptors, display, fork, loop, output, safe
 from .cells import cells
-from .channel import END, RUN, Channel, Gone, Outgoing
+from .channel import END, INTERRUPT, RUN, Channel, Gone, Outgoing
 from .execute import Executor
 from .interrupt import interrupts
 from .messages import failure, reply
@@ -32,7 +32,7 @@ class Kernel:
     def __init__(self, fd, shell):
         self.shell = shell
         self.executor = Executor(shell)
-        self.channel = Channel(descriptors.own(fd))
+        self.channel = interrupts.channel = Channel(descriptors.own(fd))
         self.waiting = deque()
         # The RUN that has no END yet: its cell, the type of its reply, and its END.
         self.cell = self.kind = self.end = None
@@ -199,6 +199,8 @@ class Kernel:
                     return bool(self.waiting)
                 if message.type == RUN:
                     self.waiting.append(message)
+                elif message.type == INTERRUPT:
+                    interrupts.wanted = message.cell
                 else:
                     answers.deliver(message)
         finally:

@@ -232,6 +232,9 @@ void cell_signal(struct init *in, struct job *c, int sig)
 	if (k == NULL || k->state != JOB_RUNNING)
 		return; /* its end is on the way */
 	if (c->in_end || sig != SIGINT) {
+		/* A kernel that has the request may not listen to signals yet: it looks for this when it does. */
+		if (sig == SIGINT)
+			(void)channel_send(k, CHANNEL_INTERRUPT, 0, c->id, NULL, 0, NULL);
 		(void)kill(k->pid, sig);
 		if (sig == SIGINT) {
 			c->cell->nudges = 0;

@@ -70,13 +70,14 @@ enum {
 };
 
 enum channel_type {
-	CHANNEL_CONFIG = 1,   /* to the job: the bytes of GO */
-	CHANNEL_RUN = 2,      /* a request; the first packet has the cell's stdout and stderr */
-	CHANNEL_STDIN = 3,    /* what input() returns */
-	CHANNEL_SYNCED = 4,   /* the bytes of a SYNC: everything before it was taken */
-	CHANNEL_BEGUN = 14,   /* from the job: it has CONFIG, and the caller's program begins */
-	CHANNEL_WAITING = 15, /* from the job: it waits for CONFIG */
-	CHANNEL_READY = 16,   /* a kernel has had it, and says what it is */
+	CHANNEL_CONFIG = 1,    /* to the job: the bytes of GO */
+	CHANNEL_RUN = 2,       /* a request; the first packet has the cell's stdout and stderr */
+	CHANNEL_STDIN = 3,     /* what input() returns */
+	CHANNEL_SYNCED = 4,    /* the bytes of a SYNC: everything before it was taken */
+	CHANNEL_INTERRUPT = 5, /* SIGINT is on its way, and it is for this cell */
+	CHANNEL_BEGUN = 14,    /* from the job: it has CONFIG, and the caller's program begins */
+	CHANNEL_WAITING = 15,  /* from the job: it waits for CONFIG */
+	CHANNEL_READY = 16,    /* a kernel has had it, and says what it is */
 	CHANNEL_MESSAGE = 17,
 	CHANNEL_END = 18,  /* the reply: the cell is over */
 	CHANNEL_SYNC = 19, /* to be answered by SYNCED */

@@ -633,6 +633,18 @@ def test_an_interrupt_keeps_the_session(session, how, name):
     assert value(r) == "3" and not r["kernel_restarted"]
 
 
+@pytest.mark.parametrize("how", ["interrupt", "delete"])
+def test_an_interrupt_right_behind_the_start(session, how):
+    """Before the cell listens to signals: it is interrupted nevertheless, and not the next one, and nothing is lost."""
+    session.ok("kept = 5")
+    for _ in range(25):
+        cell = session.start("while True: pass")
+        assert (session.interrupt() if how == "interrupt" else session.cancel(cell)) == (204, None)
+        r = session.done(cell)
+        assert (r["status"], r["state_lost"]) == ("interrupted", False), r
+        assert session.value("kept") == "5"
+
+
 def test_an_interrupt_without_a_body(session):
     cell = session.begin(ENDLESS["sleep"])
     assert session.server.call("POST", f"{session.path}/interrupt")[0] == 204

@@ -28,7 +28,7 @@ LIBS = [path for path in os.environ.get("GLOVEBOX_KERNEL_LIBS", "").split(":") i
 # How long anything may take. A test that waits this long has failed.
 PATIENCE_S = float(os.environ.get("GLOVEBOX_KERNEL_PATIENCE_S", "120"))
 
-CONFIG, RUN, STDIN, SYNCED = 1, 2, 3, 4
+CONFIG, RUN, STDIN, SYNCED, INTERRUPT = 1, 2, 3, 4, 5
 WAITING = 15
 READY, MESSAGE, END, SYNC = 16, 17, 18, 19
 MORE, END_OF_INPUT = 1, 2
@@ -281,7 +281,9 @@ class FakeInit:
         """None is the end of input."""
         self.send(STDIN, cell, b"" if text is None else text.encode(), flags=END_OF_INPUT if text is None else 0)
 
-    def interrupt(self):
+    def interrupt(self, cell=None):
+        if cell is not None:
+            self.send(INTERRUPT, cell, b"")
         self.process.send_signal(signal.SIGINT)
 
     # --- receiving -------------------------------------------------------------------------------------------

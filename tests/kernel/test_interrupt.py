@@ -1,6 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """SIGINT: in a cell, and between cells."""
+import signal
+
 import pytest
+from fake_init import INTERRUPT
 
 pytest_plugins = ["kernels"]
 
@@ -109,6 +112,38 @@ def test_between_cells_it_is_nothing(kernel):
         # Just before its start or after its end is nobody's; within, it is the cell's.
         assert result.error is None or result.error[0] == "KeyboardInterrupt"
     assert kernel.run("await asyncio.sleep(0.05); n > before, t.done()").value == "(True, False)"
+
+
+@pytest.mark.parametrize("code", ["while True: pass", "import asyncio\nawait asyncio.sleep(1000)", "%%bash\nsleep 1000"], ids=["busy", "awaits", "bash"])
+def test_before_the_cell_listens_to_signals(kernel, code):
+    """The signal is over by then; init has said for which cell it is."""
+    for _ in range(5):
+        kernel.process.send_signal(signal.SIGSTOP)
+        cell = kernel.begin(code)
+        kernel.interrupt(cell)
+        kernel.process.send_signal(signal.SIGCONT)
+        assert kernel.finish(cell).error[0] == "KeyboardInterrupt"
+    assert kernel.run("7").value == "7"
+
+
+def test_the_word_may_come_before_its_cell(kernel):
+    kernel.send(INTERRUPT, kernel.number + 1, b"")
+    assert kernel.run("while True: pass").error[0] == "KeyboardInterrupt"
+
+
+def test_the_word_is_for_one_cell(kernel):
+    cell = kernel.begin("print('go')\nwhile True: pass")
+    kernel.wait_for(cell, "go")
+    kernel.interrupt(cell)
+    assert kernel.finish(cell).error[0] == "KeyboardInterrupt"
+    kernel.send(INTERRUPT, cell, b"")
+    kernel.send(INTERRUPT, cell + 1000, b"")
+    assert kernel.run("1").value == "1"
+    cell = kernel.begin("print(input())", allow_stdin=True)
+    kernel.until(lambda: kernel.seen(cell).contents("input_request"))
+    kernel.send(INTERRUPT, cell - 1, b"")
+    kernel.answer(cell, "said")
+    assert kernel.finish(cell).out == "said\n"
 
 
 def test_a_cell_may_catch_it(kernel):
