@@ -3,6 +3,7 @@
 
 It listens on a socket in a directory of mode 0700, and lives as long as a pipe that only this process holds: see _minder.sh. So
 it ends with this process, however that ends. A process that was forked from this one has no part in it, and may have one of its own.
+Who needs directories of this machine in a box has a server for that: what may be mounted is said when one starts.
 """
 from __future__ import annotations
 
@@ -17,7 +18,7 @@ import subprocess
 import tempfile
 import threading
 import time
-from typing import Dict, List, Optional
+from typing import Dict, List, Optional, Sequence, Set
 
 from ._address import UNIX_PATH_MAX
 from ._text import plain
@@ -38,7 +39,7 @@ _NOT_PASSED_ON = ("GLOVEBOX_URL", "GLOVEBOX_TOKEN", "GLOVEBOX_PROGRAM", "GLOVEBO
 class Server:
     """One that was started. `users` is how many clients it has."""
 
-    def __init__(self) -> None:
+    def __init__(self, roots: Sequence[str] = ()) -> None:
         program = find_program()
         self.users = 0
         self.directory = _make_directory()
@@ -46,13 +47,13 @@ class Server:
         self._life = -1
         self._minder: Optional[subprocess.Popen[bytes]] = None
         try:
-            self._start(program)
+            self._start(program, roots)
         except BaseException:
             self.stop()
             raise
 
-    def _start(self, program: str) -> None:
-        command = ["/bin/sh", *_minder(), self.directory, program, *_arguments(self.directory)]
+    def _start(self, program: str, roots: Sequence[str]) -> None:
+        command = ["/bin/sh", *_minder(), self.directory, program, *_arguments(self.directory, roots)]
         listens, self._life = os.pipe()
         try:
             self._minder = subprocess.Popen(command, stdin=listens, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, cwd="/",
@@ -169,10 +170,12 @@ def _make_directory() -> str:
     raise NoServer("a private server needs a directory that can be written, and neither XDG_RUNTIME_DIR nor TMPDIR is one")
 
 
-def _arguments(directory: str) -> List[str]:
+def _arguments(directory: str, roots: Sequence[str]) -> List[str]:
     options = {name: value for name, value in _OPTIONS.items() if f"GLOVEBOX_{name.upper().replace('-', '_')}" not in os.environ}
     options.update({"listen": f"unix:{directory}/socket", "state-dir": f"{directory}/state"})
-    return ["serve", *(f"--{name}={value}" for name, value in options.items())]
+    # An option takes the place of what the environment says, and does not add to it.
+    mounted = [*os.environ.get("GLOVEBOX_MOUNT_ROOT", "").split(","), *roots] if roots else []
+    return ["serve", *(f"--{name}={value}" for name, value in options.items()), *(f"--mount-root={root.strip()}" for root in mounted if root.strip())]
 
 
 def _environment() -> Dict[str, str]:
@@ -184,11 +187,18 @@ def _environment() -> Dict[str, str]:
 # Clients are also let go of by the garbage collector, in whichever line it comes to work.
 _lock = threading.RLock()
 _current: Optional[Server] = None
+_others: Set[Server] = set()
 
 
-def acquire() -> Server:
-    """The server of this process, with one user more. release() takes it back."""
+def acquire(roots: Sequence[str] = ()) -> Server:
+    """The server of this process, with one user more; or one that lets boxes have parts of these directories, for its one user. release()
+    takes it back."""
     global _current
+    if roots:
+        own = Server(roots)
+        own.users = 1
+        _others.add(own)
+        return own
     with _lock:
         server = _current
         if server is not None:
@@ -211,6 +221,7 @@ def release(server: Server, wait: bool = True) -> None:
             return
         if _current is server:
             _current = None
+        _others.discard(server)
     if wait:
         server.stop()
     else:
@@ -220,16 +231,17 @@ def release(server: Server, wait: bool = True) -> None:
 def _at_exit() -> None:
     global _current
     server, _current = _current, None
-    if server is not None:
-        server.stop()
+    for one in [*([server] if server else []), *_others]:
+        one.stop()
 
 
 def _after_fork() -> None:
     global _current, _lock
     _lock = threading.RLock()
     server, _current = _current, None
-    if server is not None:
-        server.forget()
+    for one in [*([server] if server else []), *_others]:
+        one.forget()
+    _others.clear()
 
 
 atexit.register(_at_exit)

@@ -2,6 +2,7 @@
 """The way to a server, given or private, and its boxes."""
 from __future__ import annotations
 
+import functools
 import os
 import threading
 import urllib.parse
@@ -30,6 +31,8 @@ class AsyncClient:
     Connections are kept and may be used by several tasks at once. Leave it by close() or `with`: the private server ends with its
     last client.
     """
+
+    _roots: Tuple[str, ...] = ()  # directories that a private server, one of its own then, lets boxes have parts of
 
     def __init__(self, url: Optional[str] = None, token: Optional[str] = None, *, timeout: float = 60.0, verify: _tls.Verify = True,
                  headers: Optional[Mapping[str, str]] = None, answer_max: int = ANSWER_MAX, transport: Optional[io.Transport] = None) -> None:
@@ -100,7 +103,7 @@ class AsyncClient:
             raise Closed("the client was closed: make another one, or stay inside of its `with`")
         server: Optional[_server.Server] = None
         if self._given is None:
-            started = await io.in_thread(_server.acquire, undo=_let_go)
+            started = await io.in_thread(functools.partial(_server.acquire, self._roots), undo=_let_go)
             server = started
         with self._guard:
             if self._http is None and not self._closed:

@@ -154,14 +154,21 @@ class WebSocket:
 
     def send(self, message: Union[str, bytes]) -> None:
         """A text or bytes."""
+        if isinstance(message, str):
+            self._send("send_text", message.encode())
+        else:
+            self._send("send_binary", message)
+
+    def ping(self) -> None:
+        """So that nobody on the way takes the connection for idle; the answer is no message."""
+        self._send("send_ping", b"")
+
+    def _send(self, what: str, data: bytes) -> None:
         if self._closed or self._pipe is None:
             raise ConnectionLost(f"the connection was closed{': ' + self.close_reason if self.close_reason else ''} [{self._http.where('GET', self._path)}]")
         with self._lock:
             try:
-                if isinstance(message, str):
-                    self._protocol.send_text(message.encode())
-                else:
-                    self._protocol.send_binary(message)
+                getattr(self._protocol, what)(data)
                 self._flush(Patience(self._http.timeout))
             except Trouble as trouble:
                 raise self._lost(trouble) from None
@@ -193,6 +200,10 @@ class WebSocket:
         except Exception:  # it is over in any case
             pass
         self.drop()
+
+    @property
+    def closed(self) -> bool:
+        return self._closed
 
     def drop(self) -> None:
         """Away with it, for whoever waits for a message, too."""
