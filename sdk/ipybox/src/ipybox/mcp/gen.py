@@ -1,0 +1,2 @@
+# SPDX-License-Identifier: Apache-2.0
+from glovebox.compat.ipybox.mcp.gen import *
