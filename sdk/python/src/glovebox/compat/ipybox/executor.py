@@ -24,7 +24,7 @@ from ._port import Port
 
 __all__ = ["ConnectionError", "Execution", "ExecutionClient", "ExecutionError", "ExecutionResult"]
 
-# Of an interrupt: how long it may take, and how long the kernel has before the caller goes on.
+# Of an interrupt: how long it may take; and how long the kernel has then, which refuses what comes right behind code that has failed.
 _INTERRUPT_S, _SETTLE_S = 10.0, 0.2
 _END_S = 20.0
 _ON_PATH = "import sys\nsys.path.append('/app')"
@@ -85,7 +85,7 @@ class Execution:
                     error = content
                     continue
                 elif kind == "execute_reply":
-                    if content.get("status") == "error":
+                    if content.get("status") != "ok":
                         raise _failed(error or content)
                     return
                 else:
@@ -93,12 +93,8 @@ class Execution:
                 if isinstance(chunk, str):
                     self._chunks.append(chunk)
                     yield chunk
-        except asyncio.TimeoutError:
-            await self.client._interrupt_kernel()
-            await asyncio.sleep(_SETTLE_S)
-            raise
-        except asyncio.CancelledError:
-            await io.finish(lambda _: self.client._interrupt_kernel(), _INTERRUPT_S)
+        except (asyncio.TimeoutError, asyncio.CancelledError):
+            await io.finish(self.client._interrupt_kernel, _INTERRUPT_S)
             raise
         finally:
             self._stream_consumed = True
@@ -117,6 +113,8 @@ class Execution:
 
 
 def _failed(content: Mapping[str, object]) -> ExecutionError:
+    if content.get("status") == "aborted":
+        return ExecutionError("Aborted: it was not run, because code that was sent before it has failed", "")
     lines = content.get("traceback")
     trace = "\n".join(str(line) for line in lines) if isinstance(lines, list) else ""
     return ExecutionError(plain(f"{content.get('ename', 'Unknown Error')}: {content.get('evalue', '')}"), trace)
@@ -201,13 +199,14 @@ class ExecutionClient:
         if http is not None and _owner.is_here(http.process):
             await io.finish(functools.partial(_end_kernel, http, kernel, channel), _END_S)
 
-    async def _interrupt_kernel(self) -> None:
+    async def _interrupt_kernel(self, seconds: float = _INTERRUPT_S) -> None:
         if self._http is None or self._kernel_id is None:
             return
         try:
-            await self._http.call("POST", self._kernel_path("/interrupt"), b"{}", (JSON_TYPE,), timeout=_INTERRUPT_S)
+            await self._http.call("POST", self._kernel_path("/interrupt"), b"{}", (JSON_TYPE,), timeout=seconds)
         except GloveboxError:
             pass  # what the caller waits for has failed in any case
+        await asyncio.sleep(_SETTLE_S)
 
     def _kernel_path(self, more: str) -> str:
         return f"/api/kernels/{quoted(self.kernel_id)}{more}"

@@ -16,6 +16,9 @@ from typing import Any, Dict, List, Mapping, Optional
 
 from .run import _module, mcp_client
 
+# Of a list of tools, whose end the server says.
+_PAGES_MAX = 1000
+
 __all__ = ["generate_function_definition", "generate_init_definition", "generate_input_definition", "generate_mcp_sources", "sanitize_name"]
 
 
@@ -67,11 +70,16 @@ def generate_input_definition(schema: Mapping[str, object]) -> str:
 
 
 async def generate_mcp_sources(server_name: str, server_params: Mapping[str, object], root_dir: pathlib.Path) -> List[str]:
-    """Writes root_dir/server_name, in place of what is there: a module for each tool of the server. Their names."""
+    """Writes root_dir/server_name, in place of what is there: a module for each tool of the server. Their names. A tool that is called __init__ has none."""
     found: List[Any] = []
     async with mcp_client(server_params) as (read, write), _module("mcp").ClientSession(read, write) as session:
         await session.initialize()
-        found += (await session.list_tools()).tools
+        page, pages = await session.list_tools(), 1
+        while True:
+            found += [tool for tool in page.tools if sanitize_name(tool.name) != "__init__"]
+            if page.nextCursor is None or pages == _PAGES_MAX:
+                break
+            page, pages = await session.list_tools(cursor=page.nextCursor), pages + 1
     names = [sanitize_name(tool.name) for tool in found]
     texts = {"__init__": generate_init_definition(server_params)}
     for name, tool in zip(names, found):
