@@ -23,7 +23,7 @@ for line in sys.stdin:
     if m["method"] == "initialize":
         result = {"protocolVersion": m["params"]["protocolVersion"], "capabilities": {"tools": {}}, "serverInfo": {"name": "x", "version": "1"}}
     elif m["method"] == "tools/list":
-        at = int(m["params"].get("cursor", 0))
+        at = int(m.get("params", {}).get("cursor", 0))
         result = {"tools": TOOLS[at:at + 2], **({"nextCursor": str(at + 2)} if at + 2 < len(TOOLS) else {})}
     elif m["method"] == "tools/call":
         result = call(m["params"]["name"], m["params"].get("arguments"))

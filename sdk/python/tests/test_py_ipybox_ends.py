@@ -60,7 +60,7 @@ def program(body, end="asyncio.run(main())", **kw):
 
 @pytest.mark.parametrize("where", ["cell", pytest.param("sleep", marks=more), pytest.param("begin", marks=more)])
 def test_ctrl_c(server, where):
-    body = {"cell": "await client.execute('import time; time.sleep(1000)')", "sleep": "await asyncio.sleep(1000)", "begin": "await client.execute('1')"}[where]
+    body = {"cell": "await client.execute('import time; time.sleep(1000)')",}.get(where, "await asyncio.sleep(1000)")
     process = program(body) if where != "begin" else background(PROGRAM.format(body=body, end="print('here', flush=True)\nasyncio.run(main())"))
     if where == "begin":
         line_of(process)
