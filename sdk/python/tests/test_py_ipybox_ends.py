@@ -77,14 +77,14 @@ def test_nothing_is_left(server, how):
     """An event loop that is closed under it, an exception, an exit, a task that nobody awaits."""
     loop = "loop = asyncio.new_event_loop()\nbegun = loop.create_future()\ntask = loop.create_task(main())\nloop.run_until_complete(begun)\n"
     body, end, status = {
-        "loop": ("begun.set_result(None)\n            await asyncio.sleep(1000)", loop + "loop.close()\nprint('closed', flush=True)", 0),
+        "loop": ("begun.set_result(None)\n            await asyncio.sleep(1000)", loop + "loop.close()", 0),
         "exception": ("1 / 0", "asyncio.run(main())", 1),
         "exit": ("sys.exit(3)", "asyncio.run(main())", 3),
         "task": ("await asyncio.sleep(1000)", "async def other():\n    task = asyncio.create_task(main())\n    await asyncio.sleep(3)\nasyncio.run(other())", 0),
     }[how]
     process = program(body, end)
-    out, said = process.communicate(timeout=30)
-    assert process.returncode == status and ("closed" in out) == (how == "loop"), (out, said)
+    _, said = process.communicate(timeout=30)
+    assert process.returncode == status, said
     assert boxes_of(server) == []
 
 
@@ -276,7 +276,7 @@ def test_tags(server):
 
 def test_binds_of_a_server_that_has_an_address(server, tmp_path):
     """It says which directories may be shown; what is below one of them is found."""
-    for one in (tmp_path, *tmp_path.parents[:2]):
+    for one in (tmp_path, tmp_path.parent, tmp_path.parent.parent):
         one.chmod(0o755)
     (tmp_path / "there").mkdir()
     (tmp_path / "there/f").write_text("1")

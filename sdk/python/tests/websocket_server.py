@@ -3,7 +3,10 @@
 import asyncio
 import json
 
-from websockets.legacy.server import serve as serve_websocket
+try:
+    from websockets.asyncio.server import serve as serve_websocket
+except ImportError:  # before websockets 13
+    from websockets.legacy.server import serve as serve_websocket
 
 
 class Kernel:
@@ -14,7 +17,7 @@ class Kernel:
         self.messages, self.cells = messages, 0
 
     async def __aenter__(self):
-        self.websocket = await serve_websocket(self.talk, "127.0.0.1", 0, process_request=None)
+        self.websocket = await serve_websocket(self.talk, "127.0.0.1", 0)
         inner = self.websocket.sockets[0].getsockname()[1]
         self.http = await asyncio.start_server(lambda r, w: self.relay(r, w, inner), "127.0.0.1", 0)
         self.port = self.http.sockets[0].getsockname()[1]
