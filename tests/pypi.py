@@ -8,8 +8,9 @@ import pytest
 from conftest import ROOT
 
 INSTALL_S = 240
-# ipybox itself; what the Python SDK needs beside it; and what makes models, which ipybox has in its containers only.
-IPYBOX = ["ipybox==0.6.7", "h11", "httpx", "websockets", "datamodel-code-generator>=0.28,<0.29"]
+# ipybox itself; what the Python SDK needs beside it; and what ipybox has in its containers only.
+IPYBOX = ["ipybox==0.6.7", "h11", "httpx", "websockets",
+          "aiofiles", "datamodel-code-generator>=0.28,<0.29", "fastapi>=0.115,<0.116", "ipykernel>=6.29,<7", "jupyter-kernel-gateway>=3,<4", "uvicorn>=0.34,<0.35"]
 
 
 def call(*words, timeout, cwd=None, env=None):

@@ -1,7 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """glovebox.compat.ipybox, and the package `ipybox`: the same names as in the original, and one program that runs with each of them."""
+import contextlib
 import json
 import os
+import socket
 import subprocess
 import sys
 import zipfile
@@ -93,6 +95,69 @@ def test_where_aiohttp_is_installed(tmp_path):
                                                  "                assert isinstance(e, GloveboxError) and e.message in ('Not Found', 'Bad Request') and e.history == (), repr(e)")
     text = text.replace("import asyncio\n", "import asyncio\nimport aiohttp\nfrom glovebox import GloveboxError\n", 1)
     assert said(interpreter, text, tmp_path, environment()) == EXPECTED
+
+
+@contextlib.contextmanager
+def inside_of_a_container(folder):
+    """The two servers that a container of ipybox has, without Docker: (executor port, resource port)."""
+    python = python_with_ipybox()
+    with socket.create_server(("127.0.0.1", 0)) as one, socket.create_server(("127.0.0.1", 0)) as two:
+        ports = [one.getsockname()[1], two.getsockname()[1]]
+    (folder / "app").mkdir()
+    words = [[python.parent / "jupyter-kernelgateway", "--KernelGatewayApp.ip=127.0.0.1", f"--KernelGatewayApp.port={ports[0]}"],
+             [python, "-B", "-m", "ipybox.resource.server", "--root-dir", folder / "app", "--host", "127.0.0.1", "--port", str(ports[1])]]
+    with open(folder / "log", "wb") as log:
+        processes = [subprocess.Popen(one, cwd=folder / "app", env={"PATH": f"{python.parent}:/usr/bin:/bin", "HOME": str(folder)}, stdin=subprocess.DEVNULL, stdout=log,
+                                      stderr=log) for one in words]
+    try:
+        yield ports
+    finally:
+        for process in processes:
+            process.terminate()
+        for process in processes:
+            process.wait(30)
+
+
+@more
+def test_with_containers_of_ipybox_itself(tmp_path):
+    """Our clients speak to what it has in its containers."""
+    import asyncio
+
+    from glovebox.compat.ipybox import ExecutionClient, ExecutionError, ResourceClient
+
+    (tmp_path / "in/sub").mkdir(parents=True)
+    (tmp_path / "in/sub/ä b").write_bytes(bytes(range(256)) * 5000)
+
+    async def main(executor, resource):
+        async with ExecutionClient(executor) as client, ResourceClient(resource) as files:
+            execution = await client.submit("for i in range(3):\n    print(i, flush=True)\n6 * 7")
+            assert "".join([chunk async for chunk in execution.stream()]) == "0\n1\n2\n42"
+            with pytest.raises(ExecutionError, match="^ZeroDivisionError: division by zero$") as caught:
+                await client.execute("x = 3; 1 / 0")
+            assert "\x1b[" in caught.value.trace
+            with pytest.raises(asyncio.TimeoutError):
+                await client.execute("import time; time.sleep(1000)", timeout=0.5)
+            assert (await client.execute("x")).text == "3"
+            await files.upload_directory("tree", tmp_path / "in")
+            await files.upload_file("tree/new file", tmp_path / "in/sub/ä b")
+            assert (await client.execute("import os; sorted(os.listdir('tree'))")).text == "['new file', 'sub']"
+            await files.download_directory("tree", tmp_path / "out")
+            await files.download_file("tree/sub/ä b", tmp_path / "one")
+            assert (tmp_path / "out/sub/ä b").read_bytes() == (tmp_path / "one").read_bytes() == (tmp_path / "in/sub/ä b").read_bytes()
+            await files.delete_file("tree/new file")
+            for call, status in ((files.delete_file("tree/new file"), 404), (files.upload_file("../x", tmp_path / "one"), 400), (files.get_module_sources(["no_such"]), 404)):
+                with pytest.raises(glovebox.ApiError) as caught:
+                    await call
+                assert caught.value.status == status
+            assert "def dumps" in (await files.get_module_sources(["json"]))["json"]
+            (tmp_path / "server.py").write_text(HONEST)
+            params = {"command": "python3", "args": [str(tmp_path / "server.py")]}
+            assert (await files.generate_mcp_sources("mcp tools", "honest", params))[:2] == ["tool_1", "fails"]
+            assert 'run_sync("tool-1"' in (await files.get_mcp_sources("mcp tools", "honest"))["tool_1"]
+        assert not client._http and client._kernel_id is None
+
+    with inside_of_a_container(tmp_path) as ports:
+        asyncio.run(main(*ports))
 
 
 # --- names -----------------------------------------------------------------------------------------------------------
