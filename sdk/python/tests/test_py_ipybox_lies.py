@@ -174,6 +174,7 @@ async def connected():
 
 
 @needs_root
+@pytest.mark.more
 def test_executions_in_any_order(address):
     """Each has its own output, whoever reads first; and one that nobody has any more holds nothing."""
     async def main():
@@ -196,6 +197,7 @@ def test_executions_in_any_order(address):
 
 
 @needs_root
+@pytest.mark.more
 def test_output_that_nobody_reads(address, monkeypatch):
     """The kernel waits for its reader; who waits for something behind it takes the place of that."""
     monkeypatch.setattr(_channel, "UNREAD_MAX", 100_000)
@@ -243,6 +245,7 @@ def test_a_gate_that_dies(glovebox, tmp_path, monkeypatch):
 
 
 @needs_root
+@pytest.mark.more
 def test_a_server_on_another_machine(server, address, monkeypatch):
     """Its ports cannot be reached, so calls go to its own address."""
     monkeypatch.setattr(_routes, "_HERE", ("localhost",))
