@@ -18,6 +18,7 @@ void se_limits(struct gate *g, struct box_request *q)
 	q->limits.v[LIMIT_PROCESSES] = config_u64(c, CONF_SE_PROCESSES);
 	q->limits.v[LIMIT_CPU_SECONDS] = 0;
 	q->limits.v[LIMIT_OUTPUT] = config_u64(c, CONF_SE_OUTPUT_BYTES);
+	q->limits.v[LIMIT_SCRATCH] = config_u64(c, CONF_SE_SCRATCH);
 }
 
 const char *const *se_environment(void)

@@ -70,14 +70,27 @@ def when(text: object) -> Optional[datetime.datetime]:
         return None
 
 
+def _of_dialect(detail: object) -> Mapping[str, object]:
+    """What other APIs of the same server have in `detail`: a text, an object, or a list of what is wrong with a body."""
+    if isinstance(detail, str):
+        return {"message": detail}
+    if isinstance(detail, list):
+        problems = [one for one in detail[:4] if isinstance(one, dict)]
+        places = [".".join(str(part) for part in loc if part != "body") if isinstance(loc, list) else "" for loc in (one.get("loc") for one in problems)]
+        return {"message": "; ".join(f"{place}: {one.get('msg')}" if place else str(one.get("msg")) for place, one in zip(places, problems))}
+    if not isinstance(detail, dict):
+        return {}
+    parts = [part for part in (detail.get("message"), detail.get("description"), detail.get("detail"), detail.get("error_detail")) if isinstance(part, str) and part]
+    return {"code": detail.get("error_code") or detail.get("type"), "message": ": ".join(parts), "hint": detail.get("solution")}
+
+
 def refusal(status: int, body: object, *, call: str, url: str, retry_after: Optional[float]) -> errors.ApiError:
     """What a status from 400 on means. `body` is the JSON of the answer, or None if it had none."""
     said: Mapping[str, object] = {}
     if isinstance(body, dict):
         inner = body.get("error")
         said = inner if isinstance(inner, dict) else {}
-        if not said and isinstance(body.get("detail"), str):
-            said = {"message": body["detail"]}
+        said = said or _of_dialect(body.get("detail"))
     code = text_of(said, "code") or ""
     message = text_of(said, "message") or f"the server answers {status}"
     field = text_of(said, "field")
@@ -99,7 +112,7 @@ def refusal(status: int, body: object, *, call: str, url: str, retry_after: Opti
     where = f"{call} at {url}" + (f", request {request_id}" if request_id else "")
     error = kind(clipped("; ".join(parts), _MOST) + f" [{where}]")
     error.status, error.code, error.message, error.field, error.hint = status, code, message, field, hint
-    error.request_id, error.call, error.url = request_id, call, url
+    error.request_id, error.call, error.url, error.body = request_id, call, url, body
     if isinstance(error, errors.Retriable):
         error.retry_after = retry_after
     elif isinstance(error, errors.NameTaken):

@@ -18,7 +18,7 @@ import subprocess
 import tempfile
 import threading
 import time
-from typing import Dict, List, Optional, Sequence, Set
+from typing import Dict, List, Optional, Sequence, Set, Tuple
 
 from ._address import UNIX_PATH_MAX
 from ._text import plain
@@ -36,12 +36,17 @@ _OPTIONS = {"audit-file": "none", "warm": "false", "pool-size": "0", "session-po
 _NOT_PASSED_ON = ("GLOVEBOX_URL", "GLOVEBOX_TOKEN", "GLOVEBOX_PROGRAM", "GLOVEBOX_LISTEN", "GLOVEBOX_STATE_DIR", "HOST", "PORT")
 
 
+#: Options of `glovebox serve`, ("mount-root", "/data"); one may be there several times.
+Settings = Sequence[Tuple[str, str]]
+
+
 class Server:
     """One that was started. `users` is how many clients it has."""
 
-    def __init__(self, roots: Sequence[str] = ()) -> None:
+    def __init__(self, settings: Settings = ()) -> None:
         program = find_program()
         self.users = 0
+        self._settings = settings
         self.directory = _make_directory()
         self.url = f"unix:{self.directory}/socket"
         self._life = -1
@@ -52,8 +57,8 @@ class Server:
             self.stop()
             raise
 
-    def _start(self, program: str, roots: Sequence[str]) -> None:
-        command = ["/bin/sh", *_minder(), self.directory, program, *_arguments(self.directory, roots)]
+    def _start(self, program: str) -> None:
+        command = ["/bin/sh", *_minder(), self.directory, program, *_arguments(self.directory, self._settings)]
         listens, self._life = os.pipe()
         try:
             self._minder = subprocess.Popen(command, stdin=listens, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, cwd="/",
@@ -170,12 +175,12 @@ def _make_directory() -> str:
     raise NoServer("a private server needs a directory that can be written, and neither XDG_RUNTIME_DIR nor TMPDIR is one")
 
 
-def _arguments(directory: str, roots: Sequence[str]) -> List[str]:
+def _arguments(directory: str, settings: Settings) -> List[str]:
     options = {name: value for name, value in _OPTIONS.items() if f"GLOVEBOX_{name.upper().replace('-', '_')}" not in os.environ}
     options.update({"listen": f"unix:{directory}/socket", "state-dir": f"{directory}/state"})
-    # An option takes the place of what the environment says, and does not add to it.
-    mounted = [*os.environ.get("GLOVEBOX_MOUNT_ROOT", "").split(","), *roots] if roots else []
-    return ["serve", *(f"--{name}={value}" for name, value in options.items()), *(f"--mount-root={root.strip()}" for root in mounted if root.strip())]
+    for name, _ in settings:
+        options.pop(name, None)
+    return ["serve", *(f"--{name}={value}" for name, value in [*options.items(), *settings])]
 
 
 def _environment() -> Dict[str, str]:
@@ -187,18 +192,22 @@ def _environment() -> Dict[str, str]:
 # Clients are also let go of by the garbage collector, in whichever line it comes to work.
 _lock = threading.RLock()
 _current: Optional[Server] = None
-_others: Set[Server] = set()
+# Those with settings of their own, which nobody shares.
+_apart: Set[Server] = set()
 
 
-def acquire(roots: Sequence[str] = ()) -> Server:
-    """The server of this process, with one user more; or one that lets boxes have parts of these directories, for its one user. release()
-    takes it back."""
+def apart(settings: Settings) -> Server:
+    """One for a single user, who wants these settings. release() stops it."""
+    with _lock:
+        server = Server(settings)
+        server.users = 1
+        _apart.add(server)
+        return server
+
+
+def acquire() -> Server:
+    """The server of this process, with one user more. release() takes it back."""
     global _current
-    if roots:
-        own = Server(roots)
-        own.users = 1
-        _others.add(own)
-        return own
     with _lock:
         server = _current
         if server is not None:
@@ -221,7 +230,7 @@ def release(server: Server, wait: bool = True) -> None:
             return
         if _current is server:
             _current = None
-        _others.discard(server)
+        _apart.discard(server)
     if wait:
         server.stop()
     else:
@@ -230,18 +239,23 @@ def release(server: Server, wait: bool = True) -> None:
 
 def _at_exit() -> None:
     global _current
-    server, _current = _current, None
-    for one in [*([server] if server else []), *_others]:
-        one.stop()
+    servers = [*_apart, *([_current] if _current is not None else [])]
+    _current = None
+    _apart.clear()
+    for server in servers:
+        server.let_go()
+    for server in servers:
+        server.stop()
 
 
 def _after_fork() -> None:
     global _current, _lock
     _lock = threading.RLock()
-    server, _current = _current, None
-    for one in [*([server] if server else []), *_others]:
-        one.forget()
-    _others.clear()
+    servers = [*_apart, *([_current] if _current is not None else [])]
+    _current = None
+    _apart.clear()
+    for server in servers:
+        server.forget()
 
 
 atexit.register(_at_exit)

@@ -149,6 +149,8 @@ class ApiError(GloveboxError):
     #: What was asked, "POST /v1/boxes", and where.
     call: str = ""
     url: str = ""
+    #: All of the answer, if it was JSON.
+    body: object = None
 
 
 class Unauthorized(ApiError):

@@ -7,7 +7,7 @@ import os
 import threading
 import urllib.parse
 import warnings
-from typing import Dict, List, Mapping, Optional, Sequence, Tuple, Union
+from typing import Callable, Dict, List, Mapping, Optional, Sequence, Tuple, Union
 
 from .. import _address, _json, _owner, _server, _tls, types
 from .._fields import InitialFiles, NetworkGiven
@@ -32,8 +32,6 @@ class AsyncClient:
     last client.
     """
 
-    _roots: Tuple[str, ...] = ()  # directories that a private server, one of its own then, lets boxes have parts of
-
     def __init__(self, url: Optional[str] = None, token: Optional[str] = None, *, timeout: float = 60.0, verify: _tls.Verify = True,
                  headers: Optional[Mapping[str, str]] = None, answer_max: int = ANSWER_MAX, transport: Optional[io.Transport] = None) -> None:
         if not timeout > 0:
@@ -48,11 +46,20 @@ class AsyncClient:
         self._headers = _headers(headers or {})
         self._http: Optional[AsyncHttp] = None
         self._server: Optional[_server.Server] = None
+        self._start: Callable[[], _server.Server] = _server.acquire
         self._process = os.getpid()
         self._closed = False
         self._guard = threading.Lock()  # held for a moment, in both forms
         #: The boxes of this server.
         self.boxes = AsyncBoxes(self)
+
+    @classmethod
+    def _apart(cls, settings: _server.Settings, timeout: float = 60.0) -> AsyncClient:
+        """One with a private server of its own, whatever GLOVEBOX_URL says, which has these options."""
+        client = cls("unix:/", timeout=timeout)
+        client._given = client._given_url = None
+        client._start = functools.partial(_server.apart, settings)
+        return client
 
     def __repr__(self) -> str:
         return f"<{type(self).__name__} {self._given.url if self._given else 'private server'}{', closed' if self._closed else ''}>"
@@ -103,7 +110,7 @@ class AsyncClient:
             raise Closed("the client was closed: make another one, or stay inside of its `with`")
         server: Optional[_server.Server] = None
         if self._given is None:
-            started = await io.in_thread(functools.partial(_server.acquire, self._roots), undo=_let_go)
+            started = await io.in_thread(self._start, undo=_let_go)
             server = started
         with self._guard:
             if self._http is None and not self._closed:

@@ -174,7 +174,7 @@ class Http:
         """How long to wait before what was refused is asked again; raises the refusal if that makes no sense, or takes too long."""
         if not isinstance(error, Retriable) or error.retry_after is None or time.monotonic() + error.retry_after > until:
             raise error
-        if self._private and error.code == "unschedulable":
+        if self._private and error.code in ("unschedulable", "Sandbox.NotInitialized"):
             raise error  # nobody else is there who would make room
         return max(error.retry_after, 0.1)
 

@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Modules in place of other sandboxes' own, with their names: a program that was written for one of those runs with another import."""
+"""Modules with the names of other systems' clients: a program written for one of them runs after one changed import."""

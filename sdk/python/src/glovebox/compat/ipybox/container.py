@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import os
 from typing import Dict, List, Optional
 
 from ... import _address, types
@@ -108,8 +109,10 @@ class ExecutionContainer:
         client = self._client = AsyncClient()
         here = client.url is None or _routes.is_here(_address.parse(client.url))
         binds = [await arun(binds_of, host, at, here) for host, at in self.binds.items()]
-        if client.url is None:
-            client._roots = tuple(sorted({bind.root for bind in binds}))
+        if client.url is None and binds:
+            # An option takes the place of what the environment says, and does not add to it.
+            roots = [*os.environ.get("GLOVEBOX_MOUNT_ROOT", "").split(","), *sorted({bind.root for bind in binds})]
+            client = self._client = AsyncClient._apart([("mount-root", root.strip()) for root in roots if root.strip()])
         http = await client.http()
         box = self._box = await self._make(client, binds)
         info = await box.info()
