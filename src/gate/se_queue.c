@@ -118,6 +118,21 @@ struct told {
 	char note[512]; /* behind stderr */
 };
 
+/* In the unit of SANDBOX_MEMORY_LIMIT. */
+static void put_memory(const struct se_exec *x, struct told *o)
+{
+	const struct task *t = x->task;
+	char limit[64] = "";
+
+	if (t->a != NULL)
+		(void)snprintf(limit, sizeof(limit), "a session may use %llu KiB, ",
+			       (unsigned long long)(t->a->limits.v[LIMIT_MEMORY] / 1024));
+	(void)snprintf(o->note, sizeof(o->note),
+		       "killed: out of memory: %sits largest process had %llu KiB (se_memory, "
+		       "SANDBOX_MEMORY_LIMIT)\n",
+		       limit, (unsigned long long)(t->exit.max_rss_bytes / 1024));
+}
+
 /* How a shell would tell it. false: it never ran, or nobody knows how it ended. */
 static bool take_outcome(const struct se_exec *x, struct told *o)
 {
@@ -141,8 +156,7 @@ static bool take_outcome(const struct se_exec *x, struct told *o)
 			       strerrordesc_np(e->code) != NULL ? strerrordesc_np(e->code)
 								: "cannot be run");
 	else if (t->status == TASK_OOM)
-		(void)snprintf(o->note, sizeof(o->note),
-			       "killed: out of memory (se_memory, SANDBOX_MEMORY_LIMIT)\n");
+		put_memory(x, o);
 	return true;
 }
 

@@ -30,8 +30,8 @@ _WORDS_MAX = 2000
 _NAME = "glovebox-python-"
 
 # Unless the environment says otherwise, by GLOVEBOX_ and the name in capitals. It is for a few boxes: what is made ahead of
-# them would only take time from the first.
-_OPTIONS = {"audit-file": "none", "warm": "false", "pool-size": "0", "session-pool-size": "0", "log-level": "warn"}
+# them would only take time from the first. And when it ends, nobody is there who waits for an answer.
+_OPTIONS = {"drain-timeout": "0s", "audit-file": "none", "warm": "false", "pool-size": "0", "session-pool-size": "0", "log-level": "warn"}
 # Of the client, and no business of a server.
 _NOT_PASSED_ON = ("GLOVEBOX_URL", "GLOVEBOX_TOKEN", "GLOVEBOX_PROGRAM", "GLOVEBOX_LISTEN", "GLOVEBOX_STATE_DIR", "HOST", "PORT")
 

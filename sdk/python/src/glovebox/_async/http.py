@@ -175,6 +175,8 @@ class AsyncHttp:
             raise error
         if self._private and error.code in ("unschedulable", "Sandbox.NotInitialized"):
             raise error  # nobody else is there who would make room
+        if error.code == "SandboxError" and error.status == 503:
+            raise error  # clients of that API hear it at once
         return max(error.retry_after, 0.1)
 
     def failed(self, trouble: Trouble, method: str, path: str, timeout: Optional[float] = None) -> GloveboxError:
