@@ -170,8 +170,12 @@ static void put_request(const struct tool_run *t, const struct endpoint *at, con
 			struct json *j)
 {
 	char host[ENDPOINT_HOST + 10], head[2048];
+	size_t len = strlen(rest);
 	struct json body;
 	int n;
+
+	if (len > 0 && rest[len - 1] == '/')
+		len--;
 
 	json_init(&body);
 	json_open(&body, NULL, '{');
@@ -182,9 +186,10 @@ static void put_request(const struct tool_run *t, const struct endpoint *at, con
 	json_close(&body, '}');
 	endpoint_text(at, host);
 	n = snprintf(head, sizeof(head),
-		     "POST %s%s HTTP/1.1\r\nHost: %s\r\nContent-Type: application/json\r\nAccept: "
-		     "application/json\r\nConnection: close\r\nContent-Length: %zu\r\n\r\n",
-		     rest[0] == '/' ? "" : "/", rest, host, body.len);
+		     "POST %s%.*s/tools/call HTTP/1.1\r\nHost: %s\r\nContent-Type: "
+		     "application/json\r\nAccept: application/json\r\nConnection: close\r\n"
+		     "Content-Length: %zu\r\n\r\n",
+		     len == 0 || rest[0] == '/' ? "" : "/", (int)len, rest, host, body.len);
 	json_raw(j, head, (size_t)n);
 	json_raw(j, body.buf, body.len);
 	j->failed = j->failed || body.failed || n >= (int)sizeof(head);

@@ -150,7 +150,7 @@ class Web(http.server.BaseHTTPRequestHandler):
 
     def do_POST(self):
         said = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
-        if self.path == "/ray":
+        if self.path == "/ray/tools/call":
             if said["tool"] == "breaks":
                 self.reply({}, 500)
             else:

@@ -13,12 +13,14 @@ import os
 import pathlib
 import subprocess
 import sys
+import tempfile
 import textwrap
 
 import pytest
 from _pytest.assertion.rewrite import rewrite_asserts
 
 from conftest import program_path
+from server import until
 
 # Through the link in tests/sdk, or not.
 HERE = pathlib.Path(__file__).resolve().parent
@@ -103,6 +105,16 @@ def raises(kind, call, *args, **kw):
     with pytest.raises(kind) as caught:
         call(*args, **kw)
     return caught.value
+
+
+@pytest.fixture
+def private_place(monkeypatch):
+    """A directory in which this test and its programs have their private servers, and nobody else. It is empty in the end."""
+    place = tempfile.mkdtemp(prefix="gb-", dir="/tmp")
+    monkeypatch.setenv("XDG_RUNTIME_DIR", place)
+    yield place
+    until(lambda: not os.listdir(place), f"nothing is left in {place}")
+    os.rmdir(place)
 
 
 @pytest.fixture(scope="module")

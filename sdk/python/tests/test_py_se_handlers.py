@@ -3,10 +3,10 @@
 import asyncio
 import contextlib
 import inspect
+import os
 
 import pytest
-from pysdk import python
-from test_py_private import directories
+from pysdk import private_place, python  # noqa: F401
 
 import glovebox
 from glovebox.compat.sandbox_runtime import (AsyncSandboxPool, ExecutionMetrics, ExitCode, LambdaContext, LambdaSandboxExecutor, NoAvailableSandboxError, SandboxConfig,
@@ -59,11 +59,10 @@ PROGRAM = """
 """
 
 
-def test_a_program():
-    before = directories()
+def test_a_program(private_place):  # noqa: F811
     done = python(PROGRAM)
     assert done.stdout == "True {'sum': 42} for adder\n{'pool_size': 2, 'idle_count': 2, 'busy_count': 0, 'is_running': True}\n", done.stdout + done.stderr
-    assert directories() == before
+    assert not os.listdir(private_place)
 
 
 # --- what becomes of a handler ---------------------------------------------------------------------------------------
@@ -177,7 +176,7 @@ def test_names_and_defaults():
 # --- the pool --------------------------------------------------------------------------------------------------------
 
 
-def test_the_pool_counts_and_waits():
+def test_the_pool_counts_and_waits(private_place):  # noqa: F811
     async def main():
         pool = AsyncSandboxPool(2)
         assert await counts(pool) == (0, 0, False)
@@ -222,11 +221,11 @@ def test_the_pool_counts_and_waits():
             await pool.acquire()
         await pool.shutdown()
 
-    before = directories()
     asyncio.run(main())
-    assert directories() == before
+    assert not os.listdir(private_place)
 
 
+@pytest.mark.more
 def test_more_calls_than_sandboxes():
     async def main():
         async with executor(2) as engine:
@@ -266,11 +265,10 @@ def metric(server, name):
 # --- how programs end ------------------------------------------------------------------------------------------------
 
 
-def test_an_executor_by_itself():
+def test_an_executor_by_itself(private_place):  # noqa: F811
     """It starts its pool when it is needed, in whichever loop; shutdown() leaves nothing."""
-    before = directories()
     engine = LambdaSandboxExecutor(AsyncSandboxPool(1))
-    assert directories() == before
+    assert not os.listdir(private_place)
     for n in range(2):
         assert asyncio.run(engine.invoke(ECHO, {"n": n})).result == {"n": n}
 
@@ -280,9 +278,9 @@ def test_an_executor_by_itself():
     asyncio.run(forgotten())
     assert asyncio.run(engine.invoke(ECHO, {})).exit_code == 0, "what a loop that is gone had is free"
     engine.shutdown()
-    assert directories() == before
+    assert not os.listdir(private_place)
     assert asyncio.run(engine.invoke(ECHO, {})).exit_code == 4
-    assert asyncio.run(invoke(ECHO, {"a": 1})).result == {"a": 1} and directories() == before
+    assert asyncio.run(invoke(ECHO, {"a": 1})).result == {"a": 1} and not os.listdir(private_place)
     assert LambdaSandboxExecutor().pool.pool_size == 5
 
 
@@ -295,8 +293,7 @@ def test_no_program(monkeypatch):
 
 
 @pytest.mark.parametrize("end", ["fork", pytest.param("int", marks=pytest.mark.more), pytest.param("closed loop", marks=pytest.mark.more)])
-def test_nothing_is_left_of_a_pool(end):
-    before = directories()
+def test_nothing_is_left_of_a_pool(private_place, end):  # noqa: F811
     ends = {
         "fork": "r = asyncio.run(engine.invoke(ECHO, {}))\nif os.fork() == 0:\n    r = asyncio.run(engine.invoke(ECHO, {}))\n    assert r.exit_code == 6 and 'forked' in r.stderr, r\n    os._exit(3)\n"
                 "print(os.waitstatus_to_exitcode(os.wait()[1]), asyncio.run(engine.invoke(ECHO, {})).exit_code)",
@@ -306,4 +303,3 @@ def test_nothing_is_left_of_a_pool(end):
     done = python("import asyncio, os\nfrom glovebox.compat.sandbox_runtime import *\nECHO = 'def handler(e): return e'\nSLEEP = 'import time\\ndef handler(e): time.sleep(60)'\n"
                   f"engine = LambdaSandboxExecutor(AsyncSandboxPool(1))\n{ends[end]}\n")
     assert done.stdout.split() == ["3", "0"], done.stdout + done.stderr
-    until(lambda: directories() == before, "its directory is gone")

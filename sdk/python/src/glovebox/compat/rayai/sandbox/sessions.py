@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import atexit
 import os
+import re
 import threading
 import time
 from typing import Dict, List, Optional
@@ -90,7 +91,17 @@ def _made(id: str, wish: Wish, client: Client) -> Box:
             elif e.field == "idle_seconds" and idle is not None:
                 idle = None
             elif not _moved_up(mounts, e.field):
-                raise first from None
+                raise _explained(first, wish) from None
+
+
+def _explained(error: InvalidRequest, wish: Wish) -> InvalidRequest:
+    """Which of the volumes it was, in the words of who asked."""
+    match = re.fullmatch(r"mounts\[([0-9]+)\].*", error.field or "")
+    if match is None:
+        return error
+    said = InvalidRequest(f"volumes: {list(wish.volumes or ())[int(match[1])]!r}: {error}")
+    said.field = "volumes"
+    return said
 
 
 def _moved_up(mounts: List[types.BoxMount], field: Optional[str]) -> bool:
