@@ -13,7 +13,7 @@ import threading
 import time
 
 import pytest
-from pysdk import environment, private_place, python, url_of  # noqa: F401
+from pysdk import SOURCE, environment, private_place, python, url_of  # noqa: F401
 
 import glovebox
 from glovebox.compat import rayai
@@ -415,3 +415,19 @@ def test_a_fork(server):
         print(os.waitstatus_to_exitcode(os.wait()[1]), execute_code("print(x)", session_id="s")["stdout"], end="")
     """), env={"GLOVEBOX_URL": url_of(server)})
     assert done.stdout == "error True\n0 parent\n" and boxes_of(server) == [], done.stdout + done.stderr
+
+
+def test_programs_that_are_not_changed_at_all():
+    """By a directory in which the modules have the names of the originals: the same modules, and not copies of them."""
+    place = python("import runpy; runpy.run_module('glovebox.compat.names', run_name='__main__')").stdout.strip()
+    done = python("""
+        import rayai.sandbox.config, rayai, sandbox_runtime
+        from rayai.sandbox import execute_code
+        from sandbox_runtime.sdk.shared_env import SharedEnvSandbox
+        from sandbox_runtime.sandbox.core.errors import ExitCode
+        import glovebox.compat.rayai.sandbox, glovebox.compat.sandbox_runtime
+        assert execute_code is glovebox.compat.rayai.execute_code and rayai.sandbox.config is glovebox.compat.rayai.sandbox.config
+        assert SharedEnvSandbox is glovebox.compat.sandbox_runtime.SharedEnvSandbox is sandbox_runtime.SharedEnvSandbox and ExitCode.SUCCESS == 0
+        print(execute_code("print(6 * 7)")["stdout"])
+    """, env={"PYTHONPATH": f"{place}{os.pathsep}{SOURCE}"})
+    assert done.stdout == "42\n\n", done.stderr

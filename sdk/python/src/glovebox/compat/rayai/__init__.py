@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""RayAI's sandbox, with its names, as plain calls: docs/compat.md says what differs."""
+"""RayAI's sandbox, with its names, as plain calls: docs/rayai.md says what differs."""
 from __future__ import annotations
 
 from .sandbox import (

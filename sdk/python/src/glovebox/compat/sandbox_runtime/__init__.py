@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Sandbox Runtime's client and handler engine, with its names: docs/compat.md says what differs."""
+"""Sandbox Runtime's client and handler engine, with its names: docs/sandbox-runtime.md says what differs."""
 from __future__ import annotations
 
 from .sandbox.core.context import LambdaContext, create_context
