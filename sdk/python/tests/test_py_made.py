@@ -220,7 +220,8 @@ def test_other_pythons_with_what_pypi_has_today(interpreter, tmp_path):
     done = subprocess.run([own, "-m", "pip", "install", "-q", "httpx", "websockets", "pytest<8", "pillow"], capture_output=True, text=True, timeout=300, check=False)
     if done.returncode:
         pytest.skip(f"PyPI cannot be reached: {done.stderr.strip().splitlines()[-1:]}")
-    names = [f"tests/sdk/python/test_py_{name}.py" for name in ("text", "boxes", "cells", "commands", "files", "folders", "terminal", "network", "tls", "lies", "lost", "ipybox_ends", "ipybox_lies")]
+    names = [f"tests/sdk/python/test_py_{name}.py" for name in ("text", "boxes", "cells", "commands", "files", "folders", "terminal", "network", "tls", "lies", "lost",
+                                                                "ipybox_ends", "ipybox_lies", "se_sessions", "se_ends", "se_handlers", "rayai", "rayai_ends")]
     done = subprocess.run([own, "-B", "-m", "pytest", "-p", "no:cacheprovider", "-q", "--tb=short", "-m", "not slow and not more", *names], cwd=ROOT,
                           env={**os.environ, "GLOVEBOX": os.environ["GLOVEBOX_PROGRAM"]}, capture_output=True, text=True, timeout=1200, check=False)
     assert done.returncode == 0, f"{sys.executable}\n{done.stdout[-6000:]}\n{done.stderr[-2000:]}"

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import datetime
-from typing import List, Optional, Tuple
+from typing import Dict, List, Optional, Tuple
 
 import glovebox
 from glovebox import events
+from glovebox.compat.rayai import execute_code, upload_file
+from glovebox.compat.sandbox_runtime import AsyncSandboxPool, LambdaSandboxExecutor, SandboxConfig, SharedEnvSandbox
 from glovebox.types import BoxLimits, NetworkRule
 
 limits: BoxLimits = {"memory_bytes": 1 << 30, "cpus": 0.5}
@@ -62,6 +64,16 @@ async def awaited() -> None:
         async for piece in box.files.open("f"):
             print(len(piece))
         await box.run("input()", stdin=lambda request: None if request.password else request.prompt)
+
+
+async def by_other_names() -> None:
+    sandbox = SharedEnvSandbox("x", servers=["http://127.0.0.1:9101"])
+    told: Dict[str, object] = await sandbox.execute("ls", "-l")
+    handled = await LambdaSandboxExecutor(AsyncSandboxPool(1, SandboxConfig(memory_limit=1 << 20))).invoke("", {"a": 1})
+    shares: float = handled.metrics.cpu_time_ms
+    result = execute_code("1", session_id="s", volumes={"/data": {"bind": "/mnt/data", "mode": "ro"}})
+    said = result["stdout"] if "stdout" in result else result["error"]
+    print(told, shares, said, upload_file("/tmp/x", b"", "s")["status"])
 
 
 def wrong() -> None:

@@ -28,16 +28,27 @@ async def choose(session_id: str, servers: Sequence[str], timeout: float) -> Tup
     Of several the one with the largest digest of itself and the session: other programs choose the same, and a server that is gone moves only
     the sessions that it had.
     """
+    named = True
     if not servers:
         url = os.environ.get("GLOVEBOX_URL")
         if not url and not await _somebody_listens():
             return AsyncClient(timeout=timeout), {}
+        named = bool(url)
         servers = [url or f"http://{DEFAULT_HOST}:{DEFAULT_PORT}"]
-    found = await asyncio.gather(*(_trouble(url) for url in servers))
+    found = await asyncio.gather(*(_trouble(url, named) for url in servers))
     healthy = [url for url, trouble in zip(servers, found) if trouble is None]
+    if not healthy and not named:  # something else listens there
+        return AsyncClient(timeout=timeout), {}
     if not healthy:
         return None, {shown(url): trouble or "" for url, trouble in zip(servers, found)}
-    return AsyncClient(max(healthy, key=lambda url: _weight(url, session_id)), timeout=timeout), {}
+    return _client(max(healthy, key=lambda url: _weight(url, session_id)), timeout, named), {}
+
+
+def _client(url: str, timeout: float, named: bool) -> AsyncClient:
+    client = AsyncClient(url, timeout=timeout)
+    if not named:
+        client._token = ""  # whoever listens there has not been given it
+    return client
 
 
 def shown(url: str) -> str:
@@ -50,10 +61,10 @@ def _weight(url: str, session_id: str) -> bytes:
     return hashlib.sha256(f"{shown(url).rstrip('/')}\0{session_id}".encode("utf-8", "surrogatepass")).digest()
 
 
-async def _trouble(url: str) -> Optional[str]:
+async def _trouble(url: str, named: bool) -> Optional[str]:
     """Why this server cannot be used, or None."""
     try:
-        client = AsyncClient(url, timeout=_HEALTH_S)
+        client = _client(url, _HEALTH_S, named)
     except GloveboxError as e:
         return plain(str(e))
     try:

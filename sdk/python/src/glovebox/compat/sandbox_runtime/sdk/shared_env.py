@@ -93,9 +93,12 @@ class SharedEnvSandbox:
             return await asyncio.shield(making)
         except asyncio.CancelledError:
             # Nobody else will end what is made just now.
-            await asyncio.wait({making}, timeout=_END_S)
-            if making.done() and not making.cancelled() and making.exception() is None:
-                await self.delete_session()
+            async def undo(seconds: float) -> None:
+                await asyncio.wait({making}, timeout=seconds)
+                if making.done() and not making.cancelled() and making.exception() is None:
+                    await self._end(seconds)
+
+            await io.finish(undo, _END_S)
             raise
 
     async def delete_session(self) -> bool:
