@@ -2,9 +2,10 @@
 """What calls return: dicts with these keys, and no others."""
 from __future__ import annotations
 
-from typing import Literal, TypedDict
+from typing import Literal, TypedDict, final
 
 
+@final  # a type checker tells results from errors by `"stdout" in result`
 class ExecutionResult(TypedDict):
     """It was run: `status` is "success" with exit code 0, "error" with any other."""
 
@@ -15,6 +16,7 @@ class ExecutionResult(TypedDict):
     execution_id: str
 
 
+@final
 class ExecutionError(TypedDict):
     """It could not be run to its end: no box, no time left."""
 
@@ -24,6 +26,7 @@ class ExecutionError(TypedDict):
     execution_id: str
 
 
+@final
 class InstallResult(TypedDict):
     status: Literal["success", "error"]
     stdout: str
@@ -31,24 +34,28 @@ class InstallResult(TypedDict):
     exit_code: int
 
 
+@final
 class InstallError(TypedDict):
     status: Literal["error"]
     error: str
     error_type: str
 
 
+@final
 class UploadResult(TypedDict):
     status: Literal["success"]
     path: str
     size: int
 
 
+@final
 class UploadError(TypedDict):
     status: Literal["error"]
     error: str
     error_type: str
 
 
+@final
 class SessionStats(TypedDict):
     """`created_at` is a time of time.time(), `uptime` are seconds since then, `container_status` is running, exited or not_started."""
 
@@ -59,11 +66,13 @@ class SessionStats(TypedDict):
     container_status: str
 
 
+@final
 class CleanupResult(TypedDict):
     status: Literal["success"]
     session_id: str
 
 
+@final
 class CleanupError(TypedDict):
     status: Literal["error"]
     error: str
