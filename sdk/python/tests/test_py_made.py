@@ -73,6 +73,9 @@ CALLS = {
     "/v1/boxes/{box_id}/ports/{port}": {"GET": "ports.get", "DELETE": "ports.unpublish"},
     "/v1/boxes/{box_id}/tools": {"POST": "tools.add"},
     "/v1/boxes/{box_id}/approvals": {"GET": "approvals.list", "POST": "approvals.answer"},
+    "/v1/environments": {"GET": "environments.list", "POST": "environments.start_build"},
+    "/v1/environments/{environment}": {"GET": "environments.get", "DELETE": "environments.remove"},
+    "/v1/environments/{environment}/build": {"GET": "environments.build_info"},
 }
 
 

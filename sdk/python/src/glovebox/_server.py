@@ -52,7 +52,7 @@ class Server:
         self._life = -1
         self._minder: Optional[subprocess.Popen[bytes]] = None
         try:
-            self._start(program, roots)
+            self._start(program)
         except BaseException:
             self.stop()
             raise

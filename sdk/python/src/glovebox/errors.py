@@ -10,6 +10,7 @@
       TooLarge            more than the caller allows
       WrongProcess        a box of the process that this one was forked from
       Closed              used after its end, by this program
+      BuildFailed         an environment could not be built
       UnsafeArchive       files from a box that must not be written here
       RunError            a cell or command did not end well: ExecutionError, CommandFailed, TimedOut, OutOfMemory,
                           Interrupted, Cancelled, Crashed
@@ -72,6 +73,12 @@ class WrongProcess(GloveboxError):
 
 class Closed(GloveboxError):
     """The client, box, terminal or stream was closed by this program."""
+
+
+class BuildFailed(GloveboxError):
+    """An environment could not be built; `log` is the end of what pip said."""
+
+    log: str = ""
 
 
 class UnsafeArchive(GloveboxError):

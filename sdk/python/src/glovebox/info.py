@@ -63,6 +63,33 @@ class PublishedPort:
 
 
 @dataclass(frozen=True)
+class EnvironmentInfo:
+    """What boxes can be made of. `kind` is machine, packages or root; `cells`: it has IPython; `warm`: kernels start from an image now; `ready`:
+    sessions that wait to be handed out."""
+
+    name: str
+    kind: str
+    python: Optional[str]
+    python_version: Optional[str]
+    cells: bool
+    warm: bool
+    ready: int
+    bytes: Optional[int]
+    created_at: Optional[datetime.datetime]
+
+
+@dataclass(frozen=True)
+class EnvironmentBuild:
+    """`status` is running, ok or failed; `log` is the end of what was said."""
+
+    name: str
+    status: str
+    started_at: Optional[datetime.datetime]
+    ended_at: Optional[datetime.datetime]
+    log: str = field(repr=False)
+
+
+@dataclass(frozen=True)
 class BoxInfo:
     """A box. `state` is creating, ready, busy, paused or ending."""
 
@@ -230,6 +257,18 @@ def box_info(o: Mapping[str, object]) -> BoxInfo:
         None if ports is None else (_json.integer(ports, "executor"), _json.integer(ports, "resource")),
         tuple(published_port(one) for one in _json.objects(o, "published_ports")),
         _json.integer(o, "ttl_seconds"), _json.integer(o, "idle_seconds"), when(o.get("created_at")), when(o.get("expires_at")), _figures(o))
+
+
+def environment_info(o: Mapping[str, object]) -> EnvironmentInfo:
+    made = o.get("created_at")
+    return EnvironmentInfo(_json.text(o, "name"), _json.text(o, "kind"), _json.text_or_none(o, "python"), _json.text_or_none(o, "python_version"), _json.boolean(o, "cells"),
+                           _json.boolean(o, "warm"), _json.integer(o, "ready"), _json.integer_or_none(o, "bytes"), None if made is None else when(made))
+
+
+def environment_build(o: Mapping[str, object]) -> EnvironmentBuild:
+    ended = o.get("ended_at")
+    return EnvironmentBuild(_json.text(o, "name"), _json.text(o, "status"), when(o.get("started_at")), None if ended is None else when(ended),
+                            _json.text_or_none(o, "log") or "")
 
 
 def name_bytes(o: Mapping[str, object], key: str) -> bytes:

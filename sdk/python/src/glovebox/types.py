@@ -9,6 +9,59 @@ from __future__ import annotations
 from typing import Dict, List, Literal, Tuple, TypedDict, Union
 
 
+class Environment(TypedDict):
+    # for `environment` of a box
+    name: str
+    # the machine's own programs, packages beside them, or another root file system
+    kind: Literal["machine", "packages", "root"]
+    # the path of its Python in a box
+    python: Union[str, None]
+    # as it was when that was built; null: the machine's
+    python_version: Union[str, None]
+    # whether it has IPython, for cells
+    cells: bool
+    # whether its kernels start from an image now
+    warm: bool
+    # on disk
+    bytes: Union[int, None]
+    # sessions that wait to be handed out
+    ready: int
+    # when this version was built, RFC 3339
+    created_at: Union[str, None]
+
+
+class EnvironmentList(TypedDict):
+    # the machine's own first
+    environments: List[Environment]
+
+
+class _BuildEnvironmentRequest(TypedDict):
+    # a-z, 0-9, '-', '_', '.', beginning with a letter or digit; one that is there is replaced
+    name: str
+
+
+class BuildEnvironmentRequest(_BuildEnvironmentRequest, total=False):
+    # as pip has them: names, with versions or without
+    requirements: List[str]
+    # modules that its kernels have imported when they start
+    imports: List[str]
+    # sessions that are kept ready
+    pool: int
+
+
+class EnvironmentBuild(TypedDict):
+    # of the environment
+    name: str
+    # how it goes
+    status: Literal["running", "ok", "failed"]
+    # when it began, RFC 3339
+    started_at: str
+    # when it ended, RFC 3339
+    ended_at: Union[str, None]
+    # the end of what it said, when it has ended
+    log: str
+
+
 class BoxLimits(TypedDict, total=False):
     # memory of all its processes together, files in memory apart; above it the kernel ends one
     memory_bytes: Union[int, None]
@@ -131,8 +184,8 @@ class BoxPorts(TypedDict, total=False):
 class CreateBoxRequest(TypedDict, total=False):
     # yours, and unique: name:x stands for the id in paths; a-z, 0-9, '-', '_' and '.'
     name: Union[str, None]
-    # the programs that it sees: those of the host
-    environment: Literal["default", "python"]
+    # the programs that it sees: `default`, those of the machine, or one of GET /v1/environments
+    environment: str
     # what it may use; above the configured maximum is refused
     limits: BoxLimits
     # environment variables of every command
@@ -1048,6 +1101,11 @@ CALLS: Tuple[Tuple[str, str], ...] = (
     ("POST", "/v1/boxes/{box_id}/restart"),
     ("POST", "/v1/boxes/{box_id}/tools"),
     ("GET", "/v1/boxes/{box_id}/watch"),
+    ("GET", "/v1/environments"),
+    ("POST", "/v1/environments"),
+    ("DELETE", "/v1/environments/{environment}"),
+    ("GET", "/v1/environments/{environment}"),
+    ("GET", "/v1/environments/{environment}/build"),
 )
 
 __all__ = [
@@ -1064,6 +1122,7 @@ __all__ = [
     "BoxMount",
     "BoxNetwork",
     "BoxPorts",
+    "BuildEnvironmentRequest",
     "Cell",
     "CellClearEvent",
     "CellCommEvent",
@@ -1093,6 +1152,9 @@ __all__ = [
     "CreateCommandRequest",
     "DataEvent",
     "EndEvent",
+    "Environment",
+    "EnvironmentBuild",
+    "EnvironmentList",
     "Error",
     "ErrorBody",
     "FigureValues",

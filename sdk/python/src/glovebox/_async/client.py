@@ -15,6 +15,7 @@ from .._transport import aio as io
 from ..errors import Closed, InvalidRequest
 from ..info import BoxInfo, box_info
 from .box import AsyncBox
+from .environments import AsyncEnvironments
 from .http import AsyncHttp
 from .wire import AsyncBroughtWire, AsyncWire
 
@@ -52,6 +53,8 @@ class AsyncClient:
         self._guard = threading.Lock()  # held for a moment, in both forms
         #: The boxes of this server.
         self.boxes = AsyncBoxes(self)
+        #: What they can be made of.
+        self.environments = AsyncEnvironments(self)
 
     @classmethod
     def _apart(cls, settings: _server.Settings, timeout: float = 60.0) -> AsyncClient:

@@ -16,6 +16,7 @@ from .._transport import blocking as io
 from ..errors import Closed, InvalidRequest
 from ..info import BoxInfo, box_info
 from .box import Box
+from .environments import Environments
 from .http import Http
 from .wire import BroughtWire, Wire
 
@@ -53,6 +54,8 @@ class Client:
         self._guard = threading.Lock()  # held for a moment, in both forms
         #: The boxes of this server.
         self.boxes = Boxes(self)
+        #: What they can be made of.
+        self.environments = Environments(self)
 
     @classmethod
     def _apart(cls, settings: _server.Settings, timeout: float = 60.0) -> Client:
