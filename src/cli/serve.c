@@ -402,12 +402,6 @@ static void on_build(struct supervisor *s, const struct chan_msg *m)
 	tell_built(s, &refused);
 }
 
-static void on_building(struct supervisor *s)
-{
-	if (serve_build_event(&s->building))
-		tell_built(s, &s->building.built);
-}
-
 /* false: the keeper is gone. */
 static bool on_channel(struct supervisor *s)
 {
@@ -453,6 +447,15 @@ static void tell_environments(struct supervisor *s)
 		(void)say_err(&e);
 	else
 		(void)chan_send(s->channel, SUPERVISE_ENVS, 0, NULL, 0, &fd, 1);
+}
+
+/* What came of it is told first: who hears that it was built can use it. */
+static void on_building(struct supervisor *s)
+{
+	if (!serve_build_event(&s->building))
+		return;
+	tell_environments(s);
+	tell_built(s, &s->building.built);
 }
 
 static void reload(struct supervisor *s)

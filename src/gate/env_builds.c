@@ -16,7 +16,7 @@ struct env_build {
 	struct env_build *next;
 	struct gate *g;
 	enum envbuild_act act;
-	bool running;
+	bool running, settles; /* it has ended, and the environments are being asked for */
 	uint64_t started_ms, ended_ms;
 	struct envbuilt built; /* its name from the beginning */
 	struct build_wait *waits;
@@ -241,16 +241,26 @@ void env_builds_event(struct gate *g, const struct chan_msg *m)
 	b = find(g, built.name);
 	if (b == NULL || !b->running) /* another gate has asked */
 		return;
-	b->running = false;
-	b->ended_ms = own_now_ms();
+	b->settles = true;
 	b->built = built;
 	if (built.status == ENVBUILT_BUSY)
 		(void)snprintf(b->built.log, sizeof(b->built.log),
 			       "another environment is being built");
 	log_line(&g->log, built.status == 0 ? LOG_INFO : LOG_WARN, "environment_built",
 		 log_str("environment", built.name), log_u64("status", built.status));
-	while (b->waits != NULL)
-		answer_now(b->waits);
+	genvs_ask(g, NULL);
+}
+
+void env_builds_settle(struct gate *g)
+{
+	for (struct env_build *b = g->env_builds; b != NULL; b = b->next) {
+		if (!b->settles)
+			continue;
+		b->settles = b->running = false;
+		b->ended_ms = own_now_ms();
+		while (b->waits != NULL)
+			answer_now(b->waits);
+	}
 }
 
 /* --- the calls ---------------------------------------------------------------------------------- */

@@ -12,8 +12,9 @@ enum { ENV_BUILDS_MAX = 32 };
 
 struct env_build;
 
-/* EVENT_BUILT of the keeper. */
+/* EVENT_BUILT of the keeper. It has not ended for clients until env_builds_settle(): when the gate knows what came of it. */
 void env_builds_event(struct gate *g, const struct chan_msg *m);
+void env_builds_settle(struct gate *g);
 
 /* POST and DELETE /v1/environments…, GET /v1/environments/{environment}/build. */
 void environment_build(struct req *r);

@@ -3,6 +3,7 @@
 
 #include "base/own.h"
 #include "gate/ci.h"
+#include "gate/env_builds.h"
 #include "gate/own.h"
 #include "gate/pool.h"
 #include "gate/ports.h"
@@ -215,6 +216,7 @@ static void on_list(void *arg, struct chan_msg *m, const struct err *e)
 		}
 		chan_msg_close(m);
 	}
+	env_builds_settle(g);
 	if (done != NULL)
 		done(g);
 }
@@ -223,7 +225,10 @@ void genvs_ask(struct gate *g, void (*done)(struct gate *g))
 {
 	if (done != NULL)
 		g->envs_told = done;
-	if (keeper_ask(&g->keeper, OP_ENV_LIST, NULL, 0, on_list, g) < 0 && done != NULL)
+	if (keeper_ask(&g->keeper, OP_ENV_LIST, NULL, 0, on_list, g) == 0)
+		return;
+	env_builds_settle(g);
+	if (done != NULL)
 		done(g);
 }
 
