@@ -38,6 +38,7 @@ def one_server():
     """For all of them, with an image of a kernel; what looks after networks and tools is there before."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("GLOVEBOX_WARM", "true")
+        patch.setenv("GLOVEBOX_ENVIRONMENT_BUILDS", "true")
         client = glovebox.Client()
         client.boxes.list()
     with client:
