@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """The benchmark itself: its arithmetic, its table, its command line, and one small real run. No time is asserted."""
+import asyncio
 import dataclasses
 import importlib.util
 import json
@@ -18,7 +19,7 @@ import pytest
 HERE = pathlib.Path(__file__).resolve().parent
 sys.path.insert(0, str(HERE))
 
-from harness import box_files, cases, hostile, kernels, kinds, launch, main, peers, promises, report, server, session_kinds, stats, tools  # noqa: E402
+from harness import box_files, cases, hostile, kernels, kinds, launch, main, peers, promises, report, sdk, server, session_kinds, stats, tools  # noqa: E402
 
 pytestmark = pytest.mark.more
 
@@ -823,6 +824,74 @@ def test_jupyter_server_leaves_nothing_behind(ctx):
     finally:
         opened.close()
     assert not [pid for pid in pids if os.path.exists(f"/proc/{pid}")]
+
+
+# --- the Python SDK --------------------------------------------------------------------------------------------
+
+SDK_PEERS = ["http.client, one connection", "glovebox SDK, blocking", "glovebox SDK, asyncio", "glovebox serve, HTTP keep-alive"]
+needs_sdk = pytest.mark.skipif(not all(importlib.util.find_spec(name) for name in sdk.NEEDS), reason="no h11, or no websockets")
+
+
+@needs_root
+@needs_sdk
+def test_sdk_rows(glovebox, tmp_path):
+    """Every client: measured, without a failure; those in Python say what processor time they had."""
+    done = bench("--quick", "--only", "sdk", "--runs", "1", "--out", tmp_path, timeout=120)
+    assert done.returncode == 0, done.stderr
+    (case,) = json.loads((tmp_path / "results.json").read_text())["cases"]
+    for row in case["rows"]:
+        assert row["status"] == "measured" and row["failures"] == 0 and row["p50"] > 0 and row["promise"] is None, row
+    found = [(row["peer"], row["figure"]) for row in case["rows"]]
+    assert found == [(peer, figure) for peer in SDK_PEERS for figure in ("hot cell", session_kinds.PROCESSOR)][:-1]
+
+
+def raises():
+    raise ValueError("boom")
+
+
+@pytest.mark.parametrize("call, good, error", [(lambda: ("ok", ""), True, ""), (lambda: ("error", ""), False, "answered ('error', '')"),
+                                               (lambda: ("ok", "x"), False, "answered ('ok', 'x')"), (raises, False, "ValueError: boom")])
+def test_a_call_counts_when_its_answer_was_right(call, good, error):
+    async def awaited():
+        return call()
+
+    def said(result):
+        return result
+
+    for times, failed, why, processor in (sdk.timed(call, said, "", 5), asyncio.run(sdk.timed_async(awaited, said, "", 5))):
+        assert (bool(times), bool(failed), why) == (good, not good, error)
+        assert not good or 0 < processor
+
+
+def test_raw_client_wants_the_right_status():
+    with pytest.raises(OSError, match="status 404: no"):
+        sdk.Raw(Canned(b"HTTP/1.1 404 Not Found\r\nContent-Length: 2\r\n\r\nno").port)
+
+
+@needs_root
+@needs_sdk
+def test_client_whose_server_dies_is_a_failure(ctx):
+    opened = cases.PEERS["glovebox SDK, blocking"].open(ctx, cases.ASSIGN)
+    try:
+        assert opened.cells(1)[0]
+        opened.server.stop()
+        times, failed, error, _ = opened.cells(1)
+        assert (times, failed) == ([], 1) and "ServerUnreachable" in error
+    finally:
+        opened.close()
+
+
+class FakeClient(FakePeer):
+    def cells(self, _milliseconds):
+        return [1000000, 3000000], 0, "", 500000
+
+
+def test_processor_time_is_that_of_a_call():
+    case = FakeCase(FakeClient("client"))
+    case.options = {"figure": "hot cell"}
+    cell, processor = session_kinds.hot(case, FakeContext())
+    assert (cell["figure"], cell["unit"], cell["p50"], cell["runs"]) == ("hot cell", "ms", 2, 16)
+    assert (processor["figure"], processor["unit"], processor["p50"], processor["runs"]) == (session_kinds.PROCESSOR, "µs", 250, 8)
 
 
 # --- tools -----------------------------------------------------------------------------------------------------

@@ -15,7 +15,7 @@ import subprocess
 import tarfile
 import typing
 
-from . import box_files, jupyter, kernels, launch, net, server, sessions, tools
+from . import box_files, jupyter, kernels, launch, net, sdk, server, sessions, tools
 
 PYTHON = "/usr/bin/python3"
 BASH = "/bin/bash"
@@ -366,6 +366,9 @@ _ROWS = [
     net.NetPeer("glovebox serve, names of a box", options=(SESSIONS, "0"), fields={"network": net.RULES}, way="dns"),
     net.NetPeer("glovebox serve, network none", options=(SESSIONS, "8"), fields={"network": {"policy": "none"}}),
     net.NetPeer("glovebox serve, network allow", options=(SESSIONS, "8"), fields={"network": net.RULES}),
+    sdk.ClientPeer("http.client, one connection", options=(SESSIONS, "8")),
+    sdk.SdkPeer("glovebox SDK, blocking", options=(SESSIONS, "8"), way="blocking"),
+    sdk.SdkPeer("glovebox SDK, asyncio", options=(SESSIONS, "8"), way="asyncio"),
     tools.SdkPeer(),
     tools.ToolPeer("glovebox serve, tools", options=(SESSIONS, "0", "--tool-rate", "0"), needs=("--tool-servers",)),
 ]

@@ -9,6 +9,7 @@ from .server_kinds import LARGE_RUNS, LARGE_RUNS_QUICK, attempt
 from .stats import percentile
 
 HOT_MS = 100
+PROCESSOR = "processor time of the client, a call"
 BURSTS, BURSTS_QUICK = 30, 2
 MEMORY_ROUNDS, MEMORY_ROUNDS_QUICK = 3, 1
 LEVELS, LEVELS_QUICK = (1, 10, 100, 1000), (1, 10, 30)
@@ -19,19 +20,24 @@ LEVEL_BURSTS, LEVEL_S, LEVEL_S_QUICK = 3, 5, 1
 
 
 def hot(case, ctx):
-    """Cells one after the other in a session that is there, a tenth of a second per peer and round."""
+    """Cells one after the other in a session that is there, a tenth of a second per peer and round. What a client tells of its own
+    processor time, behind the rest, is a figure of its own."""
     figure = case.options["figure"]
     with company(case, ctx, figure, "ms") as (tallies, absent):
+        processor = {tally.peer.name: [] for tally in tallies}
         for counted, tally in interleaved(case, ctx, tallies, ctx.runs):
             done = attempt(tally, tally.opened.cells, HOT_MS)
             if done is None or not counted:
                 continue
-            times, failed, error = done
+            times, failed, error, *used = done
             for ns in times:
                 tally.good(ns / 1e6)
             for _ in range(failed):
                 tally.bad(error)
-        return [row(tally, getattr(tally.opened, "figure", figure), "ms", keep=False) for tally in tallies] + absent
+            processor[tally.peer.name] += [ns / 1e3 / (len(times) + failed) for ns in used]
+        rows = [row(tally, getattr(tally.opened, "figure", figure), "ms", keep=False) for tally in tallies]
+        rows += [row(tally, PROCESSOR, "µs", processor[tally.peer.name]) for tally in tallies if processor[tally.peer.name]]
+        return rows + absent
 
 
 def printed(case, ctx):
