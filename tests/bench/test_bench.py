@@ -19,7 +19,7 @@ import pytest
 HERE = pathlib.Path(__file__).resolve().parent
 sys.path.insert(0, str(HERE))
 
-from harness import box_files, cases, hostile, kernels, kinds, launch, main, peers, promises, report, sdk, server, session_kinds, stats, tools  # noqa: E402
+from harness import box_files, cases, hostile, kernels, kinds, launch, main, packages, peers, promises, report, sdk, server, session_kinds, stats, tools  # noqa: E402
 
 pytestmark = pytest.mark.more
 
@@ -188,6 +188,13 @@ def test_latency_interleaves_counts_and_never_drops():
     rounds = [set(case.log[i:i + 3]) for i in range(0, 18, 3)]
     assert rounds == [{"good", "flaky", "broken"}] * 6
     assert case.log[-3:] == ["good closed", "flaky closed", "broken closed"]
+
+
+def test_what_takes_seconds_says_how_often_it_is_run():
+    case = FakeCase(FakePeer("slow", [None]))
+    case.options = {"rounds": (30, 3)}
+    (row,) = kinds.latency(case, FakeContext())
+    assert row["runs"] == 3 and len(case.log) == 1 + 3 + 1
 
 
 # --- promises ------------------------------------------------------------------------------------------------
@@ -892,6 +899,57 @@ def test_processor_time_is_that_of_a_call():
     cell, processor = session_kinds.hot(case, FakeContext())
     assert (cell["figure"], cell["unit"], cell["p50"], cell["runs"]) == ("hot cell", "ms", 2, 16)
     assert (processor["figure"], processor["unit"], processor["p50"], processor["runs"]) == (session_kinds.PROCESSOR, "µs", 250, 8)
+
+
+# --- environments ----------------------------------------------------------------------------------------------
+
+# Figures of each case, by peer, in their order.
+BUILT = ["build", packages.FIRST]
+STARTED = ["start to first result", "of which POST /v1/boxes"]
+ENVIRONMENT_ROWS = [
+    ("build", {"python3 -m venv, pip": BUILT, "glovebox serve, a new environment": [*BUILT, packages.IMAGE]}),
+    ("start", {"python3 of a venv": STARTED[:1], "glovebox serve, environment, pool hit": STARTED, "glovebox serve, environment, pool miss": STARTED}),
+]
+
+
+@pytest.fixture(scope="module")
+def environment_run(glovebox, tmp_path_factory):
+    out = tmp_path_factory.mktemp("bench")
+    done = bench("--quick", "--only", "environments", "--runs", "1", "--out", out, timeout=900)
+    assert done.returncode == 0, done.stderr
+    return json.loads((out / "results.json").read_text())
+
+
+@needs_root
+@pytest.mark.slow
+@pytest.mark.parametrize("name, figures", ENVIRONMENT_ROWS, ids=[row[0] for row in ENVIRONMENT_ROWS])
+def test_environment_row(environment_run, name, figures):
+    """Both sides: measured, and not one failure; nothing is promised."""
+    (case,) = [case for case in environment_run["cases"] if case["name"] == name]
+    found = {}
+    for row in case["rows"]:
+        if row["status"].startswith("not "):
+            pytest.skip(row["status"])
+        assert row["status"] == "measured" and row["failures"] == 0 and row["p50"] > 0 and row["promise"] is None, row
+        found.setdefault(row["peer"], []).append(row["figure"])
+    assert found == figures
+
+
+def test_packages_are_all_required(tmp_path):
+    place, requirements = packages.plant(tmp_path)
+    assert {path.name.partition("-")[0] for path in place.iterdir()} == set(packages.NAMES)
+    assert [line.partition("==")[0] for line in requirements.read_text().split()] == packages.NAMES
+    sys_path = ", ".join(repr(str(path)) for path in place.iterdir())
+    done = subprocess.run([peers.PYTHON, "-B", "-c", f"import sys; sys.path[:0] = [{sys_path}]\n{packages.CODE}"], capture_output=True, check=False)
+    assert done.stdout == cases.PACKAGED.expect, done.stderr
+
+
+def test_program_without_environments_is_a_row(ctx, tmp_path):
+    ctx.glovebox = tmp_path / "glovebox"
+    for name in ("glovebox", "glovebox-gate"):
+        (tmp_path / name).write_text("#!/bin/sh\nexit 125\n")
+        (tmp_path / name).chmod(0o755)
+    assert cases.PEERS["glovebox serve, a new environment"].missing(ctx) == f"{server.NOT_THERE}: there is no `glovebox env`"
 
 
 # --- tools -----------------------------------------------------------------------------------------------------

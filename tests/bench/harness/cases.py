@@ -6,7 +6,7 @@ The first peer of a row is the one the others are compared with. `promise` names
 import dataclasses
 import typing
 
-from . import hostile, kernels, kinds, net, server_kinds, session_kinds
+from . import hostile, kernels, kinds, net, packages, server_kinds, session_kinds
 from .peers import PEERS, Work
 
 MIB = 1 << 20
@@ -16,6 +16,7 @@ PRINT = Work("python", "print(1)", b"1\n")
 HEAVY = Work("python", "import numpy, pandas; print(1)", b"1\n")
 TRUE = Work("shell", "true", b"")
 CALL = Work("python", "mcptools.everything.echo.run(message='x')", b"")
+PACKAGED = Work("python", packages.CODE, b"1\n")
 REACH = Work("shell", "true", b"")
 ASSIGN = Work("python", "x = 1", b"")
 # The last line is the call, which a server makes by itself.
@@ -157,6 +158,13 @@ CASES = [
          ("http.client, one connection", "glovebox SDK, blocking", "glovebox SDK, asyncio", "glovebox serve, HTTP keep-alive"),
          "`x = 1` by the Python SDK in a session that is there, one after the other, ms; by http.client in the same Python; the last: by a client in C",
          options={"figure": "hot cell"}),
+    Case("environments", "build", kinds.latency, PACKAGED, ("python3 -m venv, pip", "glovebox serve, a new environment"),
+         "an environment of 20 packages from wheels in a folder, ms; and what imports all of them first in it",
+         options={"figure": "build", "rounds": (10, 2)}),
+    Case("environments", "start", kinds.latency, PACKAGED,
+         ("python3 of a venv", "glovebox serve, environment, pool hit", "glovebox serve, environment, pool miss"),
+         "`import` of 20 packages of an environment whose image is there, a new session to the result of its first cell, ms",
+         options={"figure": "start to first result"}),
     Case("tools", "call", session_kinds.hot, CALL, ("npm's sdk", "glovebox serve, tools"),
          "a tool of an MCP server, called by code in a box and answered, one call after the other, ms; npm's sdk: the same server, which it has started itself",
          options={"figure": "tool call"}),

@@ -108,10 +108,12 @@ def interleaved(case, ctx, tallies, rounds):
 
 
 def latency(case, ctx):
+    """What takes seconds says in its options how often it is run: (usually, with --quick)."""
     figure = case.options.get("figure", "end to end")
+    rounds = case.options["rounds"][ctx.quick] if "rounds" in case.options else ctx.runs * case.options.get("times", 1)
     with company(case, ctx, figure, "ms") as (tallies, absent):
         parts = {tally.peer.name: {} for tally in tallies}
-        for counted, tally in interleaved(case, ctx, tallies, ctx.runs * case.options.get("times", 1)):
+        for counted, tally in interleaved(case, ctx, tallies, rounds):
             run = tally.opened.once()
             if counted and run.error:
                 tally.bad(run.error)

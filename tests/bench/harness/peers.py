@@ -15,7 +15,7 @@ import subprocess
 import tarfile
 import typing
 
-from . import box_files, jupyter, kernels, launch, net, sdk, server, sessions, tools
+from . import box_files, jupyter, kernels, launch, net, packages, sdk, server, sessions, tools
 
 PYTHON = "/usr/bin/python3"
 BASH = "/bin/bash"
@@ -369,6 +369,11 @@ _ROWS = [
     sdk.ClientPeer("http.client, one connection", options=(SESSIONS, "8")),
     sdk.SdkPeer("glovebox SDK, blocking", options=(SESSIONS, "8"), way="blocking"),
     sdk.SdkPeer("glovebox SDK, asyncio", options=(SESSIONS, "8"), way="asyncio"),
+    packages.VenvPeer("python3 -m venv, pip", fresh=True),
+    packages.VenvPeer("python3 of a venv"),
+    packages.EnvironmentPeer("glovebox serve, a new environment", options=("--pool-size", "0", SESSIONS, "0")),
+    packages.EnvironmentPeer("glovebox serve, environment, pool hit", options=("--pool-size", "0", SESSIONS, "0"), fields={"pool": 8}, outcome="hit"),
+    packages.EnvironmentPeer("glovebox serve, environment, pool miss", options=("--pool-size", "0", SESSIONS, "0"), fields={"pool": 0}, outcome="miss"),
     tools.SdkPeer(),
     tools.ToolPeer("glovebox serve, tools", options=(SESSIONS, "0", "--tool-rate", "0"), needs=("--tool-servers",)),
 ]

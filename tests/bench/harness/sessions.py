@@ -123,13 +123,13 @@ def probe_stream(port, path, message):
 # --- inside a launcher ------------------------------------------------------------------------------------------
 
 
-def ask_session(cell, expect, rest, outcome):
+def ask_session(cell, expect, rest, outcome, new=CREATE):
     """One new session, from the first byte of the request for it to the last of the answer of its first cell."""
     asker = server._asker
     try:
         asker.wake()
         start = time.perf_counter_ns()
-        status, body = exchange(asker.connection, CREATE)
+        status, body = exchange(asker.connection, new)
         made = time.perf_counter_ns() - start
         found = ID.search(body)
         if status != 201 or not found:
