@@ -2,6 +2,7 @@
 """The benchmark itself: its arithmetic, its table, its command line, and one small real run. No time is asserted."""
 import asyncio
 import dataclasses
+import hashlib
 import importlib.util
 import json
 import os
@@ -19,7 +20,7 @@ import pytest
 HERE = pathlib.Path(__file__).resolve().parent
 sys.path.insert(0, str(HERE))
 
-from harness import box_files, cases, hostile, kernels, kinds, launch, main, packages, peers, promises, report, sdk, server, session_kinds, stats, tools  # noqa: E402
+from harness import box_files, cases, hostile, imports, kernels, kinds, launch, main, packages, peers, promises, report, sdk, server, session_kinds, stats, tools  # noqa: E402
 
 pytestmark = pytest.mark.more
 
@@ -909,6 +910,8 @@ STARTED = ["start to first result", "of which POST /v1/boxes"]
 ENVIRONMENT_ROWS = [
     ("build", {"python3 -m venv, pip": BUILT, "glovebox serve, a new environment": [*BUILT, packages.IMAGE]}),
     ("start", {"python3 of a venv": STARTED[:1], "glovebox serve, environment, pool hit": STARTED, "glovebox serve, environment, pool miss": STARTED}),
+    ("import", {"tar -x": ["unpacked, 64 MiB"], "glovebox env import": ["unpacked, 64 MiB"]}),
+    ("import-gzip", {"tar -x": ["unpacked, 64 MiB"], "glovebox env import": ["unpacked, 64 MiB"]}),
 ]
 
 
@@ -917,6 +920,7 @@ def environment_run(glovebox, tmp_path_factory):
     out = tmp_path_factory.mktemp("bench")
     done = bench("--quick", "--only", "environments", "--runs", "1", "--out", out, timeout=900)
     assert done.returncode == 0, done.stderr
+    assert sorted(path.name for path in out.iterdir() if path.is_dir()) == [], "no image is left"
     return json.loads((out / "results.json").read_text())
 
 
@@ -935,6 +939,41 @@ def test_environment_row(environment_run, name, figures):
     assert found == figures
 
 
+@pytest.fixture
+def image(tmp_path):
+    return imports.make(tmp_path, 1 << 20, compressed=True)
+
+
+def test_an_image_is_what_it_says(image):
+    index = json.loads((image.layout / "index.json").read_text())
+    blobs = {path.name: path.read_bytes() for path in (image.layout / "blobs" / "sha256").iterdir()}
+    assert all(hashlib.sha256(data).hexdigest() == name for name, data in blobs.items())
+    manifest = json.loads(blobs[index["manifests"][0]["digest"].removeprefix("sha256:")])
+    assert len(manifest["layers"]) == imports.LAYERS == len(image.layers)
+    for layer, path in zip(manifest["layers"], image.layers):
+        assert layer["digest"] == f"sha256:{path.name}" and layer["size"] == path.stat().st_size and layer["mediaType"].endswith("+gzip")
+    assert image.bytes >= 1 << 20 and sum(size for size, _ in image.files.values()) < image.bytes
+    assert sum(path.stat().st_size for path in image.layers) > image.bytes // 2, "not easy to compress"
+
+
+def test_what_was_unpacked_is_compared(ctx, image):
+    opened = imports.TarPeer("tar -x").open(ctx, image)
+    try:
+        assert opened.unpack(whole=True) > 0 and not opened.tree.exists()
+        path, (size, _) = next(iter(image.files.items()))
+        for files, error in (({"usr/share/bench/none": (1, b"")}, "is not there"), ({path: (size + 1, b"")}, "is another file"), ({path: (size, b"")}, "is another file")):
+            image.files |= files
+            with pytest.raises(OSError, match=error):
+                opened.unpack(whole=True)
+            image.files.pop("usr/share/bench/none", None)
+        del image.files[path]
+        with pytest.raises(OSError, match=f"files, not {len(image.files)}"):
+            opened.unpack(whole=False)
+        assert not opened.tree.exists()
+    finally:
+        opened.close()
+
+
 def test_packages_are_all_required(tmp_path):
     place, requirements = packages.plant(tmp_path)
     assert {path.name.partition("-")[0] for path in place.iterdir()} == set(packages.NAMES)
@@ -949,7 +988,8 @@ def test_program_without_environments_is_a_row(ctx, tmp_path):
     for name in ("glovebox", "glovebox-gate"):
         (tmp_path / name).write_text("#!/bin/sh\nexit 125\n")
         (tmp_path / name).chmod(0o755)
-    assert cases.PEERS["glovebox serve, a new environment"].missing(ctx) == f"{server.NOT_THERE}: there is no `glovebox env`"
+    for peer in ("glovebox env import", "glovebox serve, a new environment"):
+        assert cases.PEERS[peer].missing(ctx) == f"{server.NOT_THERE}: there is no `glovebox env`"
 
 
 # --- tools -----------------------------------------------------------------------------------------------------

@@ -6,7 +6,7 @@ The first peer of a row is the one the others are compared with. `promise` names
 import dataclasses
 import typing
 
-from . import hostile, kernels, kinds, net, packages, server_kinds, session_kinds
+from . import hostile, imports, kernels, kinds, net, packages, server_kinds, session_kinds
 from .peers import PEERS, Work
 
 MIB = 1 << 20
@@ -165,6 +165,12 @@ CASES = [
          ("python3 of a venv", "glovebox serve, environment, pool hit", "glovebox serve, environment, pool miss"),
          "`import` of 20 packages of an environment whose image is there, a new session to the result of its first cell, ms",
          options={"figure": "start to first result"}),
+    Case("environments", "import", imports.imports, None, ("tar -x", "glovebox env import"),
+         "an image of four layers, as an OCI layout, to the file system of the build, MB/s; tar: the same layers",
+         options={"on": "disk", "bytes": 1024 * MIB, "quick_bytes": 64 * MIB, "compressed": False}),
+    Case("environments", "import-gzip", imports.imports, None, ("tar -x", "glovebox env import"),
+         "the same with layers compressed by gzip, MB/s of what comes out",
+         options={"on": "disk", "bytes": 1024 * MIB, "quick_bytes": 64 * MIB, "compressed": True}),
     Case("tools", "call", session_kinds.hot, CALL, ("npm's sdk", "glovebox serve, tools"),
          "a tool of an MCP server, called by code in a box and answered, one call after the other, ms; npm's sdk: the same server, which it has started itself",
          options={"figure": "tool call"}),

@@ -15,7 +15,7 @@ import subprocess
 import tarfile
 import typing
 
-from . import box_files, jupyter, kernels, launch, net, packages, sdk, server, sessions, tools
+from . import box_files, imports, jupyter, kernels, launch, net, packages, sdk, server, sessions, tools
 
 PYTHON = "/usr/bin/python3"
 BASH = "/bin/bash"
@@ -369,6 +369,8 @@ _ROWS = [
     sdk.ClientPeer("http.client, one connection", options=(SESSIONS, "8")),
     sdk.SdkPeer("glovebox SDK, blocking", options=(SESSIONS, "8"), way="blocking"),
     sdk.SdkPeer("glovebox SDK, asyncio", options=(SESSIONS, "8"), way="asyncio"),
+    imports.TarPeer("tar -x"),
+    imports.ImportPeer("glovebox env import"),
     packages.VenvPeer("python3 -m venv, pip", fresh=True),
     packages.VenvPeer("python3 of a venv"),
     packages.EnvironmentPeer("glovebox serve, a new environment", options=("--pool-size", "0", SESSIONS, "0")),
