@@ -132,6 +132,8 @@ const struct api_member api_members[] = {
 	{ "EnvironmentBuild", "ended_at", "string null", 0, NULL, "when it ended, RFC 3339" },
 	{ "EnvironmentBuild", "log", "string", 0, NULL, "the end of what it said, when it has ended" },
 	{ "EnvironmentList", "environments", "Environment", MEMBER_LIST, NULL, "the machine's own first" },
+	{ "ToolServerRequest", "server", "string", 0, NULL, "its name: one of the operator's, or a new one with params" },
+	{ "ToolServerRequest", "params", "object null", MEMBER_OPTIONAL, NULL, "command, args and env, or url and headers: a server of yours, which runs in a box of its own" },
 	{ "ToolServer", "server", "string", 0, NULL, "its name" },
 	{ "ToolServer", "package", "string", 0, NULL, "of `mcptools`, for code in the box" },
 	{ "ToolServer", "tools", "string", MEMBER_LIST, NULL, "modules of that package" },
@@ -505,6 +507,7 @@ const struct api_body api_bodies[] = {
 	{ "PUT " BOX_ARCHIVE, "application/gzip", NULL },
 	{ "PUT " BOX_ARCHIVE, "application/x-tar", NULL },
 	{ "POST " SE_HANDLER, "application/json", "HandlerRequest" },
+	{ "POST /v1/boxes/{box_id}/tools", "application/json", "ToolServerRequest" },
 };
 const size_t api_nbodies = ARRAY_LEN(api_bodies);
 

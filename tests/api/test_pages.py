@@ -191,6 +191,14 @@ TWO_WAYS = {("post", f"{BOX}/commands"), ("get", f"{COMMAND}/events"), ("post", 
             ("get", f"{BASE}/download/{IN_SESSION}"), ("get", f"{BASE}/files/preview/{IN_SESSION}")}
 
 
+def test_only_forms_are_forms(api):
+    """A call whose body nobody has described would be told to be an upload."""
+    forms = {path for _, path, call in operations(api) if "multipart/form-data" in call.get("requestBody", {}).get("content", {})}
+    assert forms == {FILES, FILE, "/v1/files", f"{BASE}/upload/{SESSION}"}
+    body = api["paths"][f"{BOX}/tools"]["post"]["requestBody"]["content"]["application/json"]["schema"]
+    assert set(resolve(api, body["$ref"])["properties"]) == {"server", "params"}
+
+
 def test_operations_are_whole(api):
     ids = [call["operationId"] for _, _, call in operations(api)]
     assert len(set(ids)) == len(ids) and all(re.fullmatch(r"[a-z0-9_]+", one) for one in ids)

@@ -988,6 +988,16 @@ class WatchEndEvent(TypedDict):
     reason: str
 
 
+class _ToolServerRequest(TypedDict):
+    # its name: one of the operator's, or a new one with params
+    server: str
+
+
+class ToolServerRequest(_ToolServerRequest, total=False):
+    # command, args and env, or url and headers: a server of yours, which runs in a box of its own
+    params: Union[Dict[str, object], None]
+
+
 class ToolServer(TypedDict):
     # its name
     server: str
@@ -1181,6 +1191,7 @@ __all__ = [
     "RunGapEvent",
     "StartEvent",
     "ToolServer",
+    "ToolServerRequest",
     "Truncated",
     "WatchEndEvent",
     "WatchEvent",
