@@ -7,7 +7,7 @@ MESON ?= meson
 B ?= build
 
 # T=name runs the tests whose name contains it, COV=1 measures coverage, KEEP=1 goes on after a failure.
-export T COV KEEP
+export T COV KEEP CONTINUE
 
 .DEFAULT_GOAL := build
 

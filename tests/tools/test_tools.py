@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """The tools that judge everything else: do they see what they are there to see?"""
+import importlib.machinery
 import json
 import os
 import pathlib
@@ -8,6 +9,7 @@ import shutil
 import signal
 import subprocess
 import textwrap
+import types
 import urllib.request
 
 import pytest
@@ -21,6 +23,41 @@ ROOT = pathlib.Path(__file__).resolve().parent.parent.parent
 def tool(*words, **kw):
     return subprocess.run([str(w) for w in words], cwd=ROOT, capture_output=True, text=True,
                           timeout=60, check=False, **kw)
+
+
+# --- tools/test: going on with what was interrupted ---------------------------------------------------------
+
+
+def test_parts_that_have_passed_are_not_run_again(tmp_path, monkeypatch, capsys):
+    loader, module = importlib.machinery.SourceFileLoader("tools_test", str(ROOT / "tools/test")), types.ModuleType("tools_test")
+    module.__file__ = loader.path
+    loader.exec_module(module)
+    repository, record = tmp_path / "repository", tmp_path / "passed.json"
+    repository.mkdir()
+    monkeypatch.setattr(module, "ROOT", repository)
+
+    def commit(text):
+        (repository / "file").write_text(text)
+        for words in (["init", "-q"], ["add", "file"], ["-c", "user.name=x", "-c", "user.email=x", "commit", "-q", "-m", "x"]):
+            subprocess.run(["git", *words], cwd=repository, check=True)
+
+    def suite(go_on=True):
+        ran, one = [], module.Suite("", False, module.Record(record, go_on))
+        one.part("good", lambda: (ran.append("good"), (module.Counts(3, 0, 1), ""))[1])
+        one.part("bad", lambda: (ran.append("bad"), (module.Counts(2, 1, 0), "why"))[1])
+        return ran, str(one.total)
+
+    all_of_it = "5 passed, 1 failed, 1 skipped"
+    commit("first")
+    assert suite() == (["good", "bad"], all_of_it)
+    assert suite() == (["bad"], all_of_it), "what failed is run again, what passed counts"
+    assert "3 passed, 0 failed, 1 skipped, before" in capsys.readouterr().out
+    assert suite(go_on=False) == (["good", "bad"], all_of_it)
+    (repository / "file").write_text("not committed")
+    assert suite() == (["good", "bad"], all_of_it)
+    commit("second")
+    assert suite() == (["good", "bad"], all_of_it), "other files"
+    assert suite() == (["bad"], all_of_it)
 
 
 # --- tools/deps ----------------------------------------------------------------------------------------------
