@@ -170,7 +170,7 @@ static void take_figures(struct keeper *k, const struct chan_msg *m)
 				k->boxes[i].net_figures = f;
 	}
 	if (!in.failed)
-		ops_tell(k, EVENT_NET_FIGURES, 0, m->body, m->len, NULL);
+		ops_mention(k, EVENT_NET_FIGURES, m->body, m->len);
 }
 
 void egress_event(struct keeper *k)
@@ -189,7 +189,7 @@ void egress_event(struct keeper *k)
 	if (m.type == EGRESS_DONE && m.nfds == 0)
 		take_done(k, &m);
 	else if (m.type == EGRESS_RECORD && m.nfds == 0)
-		ops_tell(k, EVENT_NET, 0, m.body, m.len, NULL);
+		ops_mention(k, EVENT_NET, m.body, m.len);
 	else if (m.type == EGRESS_FIGURES && m.nfds == 0)
 		take_figures(k, &m);
 	chan_msg_close(&m);

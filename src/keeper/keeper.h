@@ -400,6 +400,8 @@ int ops_handle(struct keeper *k, struct chan_msg *m);
 void ops_hear_out(struct keeper *k);
 void ops_tell(struct keeper *k, uint16_t type, uint64_t request, const void *body, size_t len,
 	      const int *fd);
+/* The same of what a gate that does not come to read may miss: boxes can have it said as often as they like. */
+void ops_mention(struct keeper *k, uint16_t type, const void *body, size_t len);
 void ops_ok(struct keeper *k, uint64_t request, const void *body, size_t len, const int *fd);
 void ops_failed(struct keeper *k, uint64_t request, const struct err *e);
 

@@ -49,6 +49,12 @@ void ops_tell(struct keeper *k, uint16_t type, uint64_t request, const void *bod
 		keeper_drop_gate(k);
 }
 
+void ops_mention(struct keeper *k, uint16_t type, const void *body, size_t len)
+{
+	if (!k->gate_gone && chan_has_room(k->gate_fd))
+		ops_tell(k, type, 0, body, len, NULL);
+}
+
 void ops_ok(struct keeper *k, uint64_t request, const void *body, size_t len, const int *fd)
 {
 	ops_tell(k, REPLY_OK, request, body, len, fd);

@@ -4,13 +4,24 @@
 #include "base/own.h"
 #include "wire/msg.h"
 
+#include <linux/sockios.h>
 #include <string.h>
+#include <sys/ioctl.h>
 #include <sys/socket.h>
 #include <sys/uio.h>
 
 int chan_pair(int ret_fd[2])
 {
 	return socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ret_fd) < 0 ? -errno : 0;
+}
+
+bool chan_has_room(int fd)
+{
+	int waits = 0, most = 0;
+	socklen_t n = sizeof(most);
+
+	return ioctl(fd, SIOCOUTQ, &waits) == 0 &&
+	       getsockopt(fd, SOL_SOCKET, SO_SNDBUF, &most, &n) == 0 && waits < most / 2;
 }
 
 int chan_send(int fd, uint16_t type, uint64_t request, const void *body, size_t len, const int *fds,

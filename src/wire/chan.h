@@ -8,6 +8,7 @@
  */
 #pragma once
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -30,6 +31,8 @@ struct chan_msg {
 int chan_pair(int ret_fd[2]);
 
 /* Send one message; may block on a blocking socket. 0 or -errno: -EPIPE if the peer is gone. */
+/* Whether less than half of what can wait for the peer does: then there is room for what it may miss, beside what it must not. */
+bool chan_has_room(int fd);
 int chan_send(int fd, uint16_t type, uint64_t request, const void *body, size_t len, const int *fds,
 	      unsigned int nfds);
 

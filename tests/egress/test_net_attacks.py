@@ -3,13 +3,17 @@
 for different things. In the world outside there is a server behind each of them."""
 import errno
 import json
+import signal
+import subprocess
 import textwrap
+import time
 
 import pytest
 
+from conftest import program_path
 from net import Net, needs_root, world  # noqa: F401
 from net_villains import ODD, PASSES_ALERTS, UPGRADES
-from net_world import ABSTRACT, INSIDE, INSIDE6, METADATA, OTHER, PRIVATE, PUBLIC, PUBLIC6
+from net_world import ABSTRACT, INSIDE, INSIDE6, METADATA, OTHER, PRIVATE, PUBLIC, PUBLIC6, RESOLVER
 from server import until
 from test_net_inject import AUTHORIZATION, RULE, SEEN, TOKEN, settings
 from test_net_run import ASK, SOCKS, lines
@@ -242,6 +246,34 @@ def test_what_leaves_by_a_wildcard_is_bounded(world):
         """, allow=["*.wild.test:9"])
     asked = len(world.questions())
     assert 0 < asked <= 1000 + 200 * (lines(done)[0] + 1) + 1
+
+
+def test_what_is_refused_ends_nobody_who_does_not_listen(world):
+    """A box has refused what it likes, far more often than can wait for a command that stands still; afterwards that goes on."""
+    words = world.inside(program_path(), "run", "--resolver", RESOLVER, "--allow", "*.wild.test:9", "-c", textwrap.dedent("""
+        import socket
+        print("begun", flush=True)
+        for i in range(2000):
+            name = b"%d.not.test" % i
+            try:
+                with socket.create_connection(("127.0.0.1", 1080)) as s:
+                    s.sendall(b"\\5\\1\\0\\5\\1\\0\\3" + bytes([len(name)]) + name + b"\\0\\x09")
+                    while len(s.recv(100)) == 2:
+                        pass
+            except OSError:
+                pass
+        print("done")
+        """))
+    process = subprocess.Popen(words, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+    try:
+        assert process.stdout.readline() == b"begun\n"
+        process.send_signal(signal.SIGSTOP)
+        time.sleep(2)
+        process.send_signal(signal.SIGCONT)
+        out, err = process.communicate(timeout=60)
+    finally:
+        process.kill()
+    assert (process.returncode, out) == (0, b"done\n"), err
 
 
 # --- who asks in words -------------------------------------------------------------------------------------------
