@@ -220,10 +220,11 @@ static int watch(pid_t pid, const struct env_opts *o, const struct boxed *b)
 	pid_t ended;
 
 	while ((ended = waitpid(pid, &status, b->tree != NULL ? WNOHANG : 0)) <= 0) {
-		uint64_t began_us = clock_us();
+		uint64_t began_us;
 
 		if (ended < 0 && errno != EINTR)
 			return EXIT_GLOVEBOX;
+		began_us = clock_us();
 		(void)poll(NULL, 0, TURN_MS);
 		if (b->tree == NULL || began_us < look_us)
 			continue;

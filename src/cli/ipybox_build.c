@@ -96,8 +96,8 @@ static int take_file(const char *path, const char **words, unsigned int *n, stru
 
 int ipybox_build(const struct ipybox_build_opts *q, struct err *e)
 {
-	const char *words[WORDS + 8] = { "env", "build" };
-	char name[ENV_NAME];
+	static const char *words[WORDS + 8] = { "env", "build" };
+	static char name[ENV_NAME];
 	unsigned int n = 3;
 
 	name_of(q->tag != NULL ? q->tag : own_image, name);

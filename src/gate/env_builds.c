@@ -180,11 +180,11 @@ static void answer_with(struct req *r, int status, const struct env_build *b)
 
 static void unlink_wait(struct build_wait *w)
 {
-	for (struct build_wait **at = &w->b->waits; *at != NULL; at = &(*at)->next)
-		if (*at == w) {
-			*at = w->next;
-			break;
-		}
+	struct build_wait **at = &w->b->waits;
+
+	while (*at != w)
+		at = &(*at)->next;
+	*at = w->next;
 	timer_clear(&w->b->g->loop, &w->late);
 }
 
@@ -196,13 +196,14 @@ static void on_gone(struct req *r)
 	free(w);
 }
 
+/* It is in no list any more. */
 static void answer_now(struct build_wait *w)
 {
 	struct req *r = w->r;
 	const struct env_build *b = w->b;
 	void (*answer)(struct req *r, const struct env_build *b) = w->answer;
 
-	unlink_wait(w);
+	timer_clear(&b->g->loop, &w->late);
 	free(w);
 	r->gone = NULL;
 	answer(r, b);
@@ -210,6 +211,7 @@ static void answer_now(struct build_wait *w)
 
 static void on_late(void *arg)
 {
+	unlink_wait(arg);
 	answer_now(arg);
 }
 
@@ -228,7 +230,7 @@ static void wait_for(struct req *r, struct env_build *b, uint64_t us,
 	r->gone = on_gone;
 	if (us != UINT64_MAX &&
 	    timer_set(&b->g->loop, &w->late, b->g->loop.now_us + us, on_late, w) < 0)
-		answer_now(w);
+		on_late(w);
 }
 
 void env_builds_event(struct gate *g, const struct chan_msg *m)
@@ -258,8 +260,10 @@ void env_builds_settle(struct gate *g)
 			continue;
 		b->settles = b->running = false;
 		b->ended_ms = own_now_ms();
-		while (b->waits != NULL)
-			answer_now(b->waits);
+		for (struct build_wait *w = b->waits; w != NULL; w = b->waits) {
+			b->waits = w->next;
+			answer_now(w);
+		}
 	}
 }
 

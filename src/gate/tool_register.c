@@ -187,10 +187,9 @@ static void allow(struct abox *a, struct registering *w)
 
 void tool_servers_open(struct abox *a)
 {
-	while (a->registering != NULL) {
-		struct registering *w = a->registering;
-
-		wait_no_more(w);
+	for (struct registering *w = a->registering; w != NULL; w = a->registering) {
+		a->registering = w->next;
+		w->waits = NULL;
 		list(w);
 	}
 }
@@ -299,10 +298,9 @@ void tool_server_kept(struct abox *a, const char *name, const char *params, size
 
 void tool_servers_end(struct abox *a)
 {
-	while (a->registering != NULL) {
-		struct registering *w = a->registering;
-
-		wait_no_more(w);
+	for (struct registering *w = a->registering; w != NULL; w = a->registering) {
+		a->registering = w->next;
+		w->waits = NULL;
 		own_refuse(leave(w), OWN_GONE, NULL, "the box has ended");
 		release(w);
 	}
