@@ -15,7 +15,7 @@ import time
 
 import pytest
 
-from conftest import keeper_of
+from conftest import keeper_of as holder_of
 
 pytestmark = pytest.mark.leaks
 
@@ -86,7 +86,7 @@ def locks():
 def of_others(held):
     """Those of these locks whose keepers live, and are not ours: another glovebox was started meanwhile."""
     table = parents()
-    keepers = {path: keeper_of(pathlib.Path(path).stem) for path in held}
+    keepers = {path: holder_of(pathlib.Path(path).stem) for path in held}
     return {path for path, pid in keepers.items() if pid in table and not is_ours(pid, table)}
 
 

@@ -35,13 +35,13 @@ def other_server(answer, status=200):
     class Handler(http.server.BaseHTTPRequestHandler):
         def do_GET(self):
             self.rfile.read(int(self.headers.get("content-length") or 0))
+            self.server.heard.append(self.path)
             data = json.dumps(answer).encode()
             self.send_response(status)
             self.send_header("Content-Type", "application/json")
             self.send_header("Content-Length", str(len(data)))
             self.end_headers()
             self.wfile.write(data)
-            self.server.heard.append(self.path)
             Heard.heads = self.headers.keys()
 
         do_POST = do_DELETE = do_GET
