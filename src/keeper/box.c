@@ -591,6 +591,7 @@ static bool finish(struct keeper *k, struct box *b)
 		box_figures(k, b, &b->last);
 	if (cgroup_remove(&k->cgroups, &b->cgroup) == -EBUSY)
 		return false;
+	egress_hear_out(k);
 	tell_end(k, b);
 	fd_close(&b->pidfd);
 	fd_close(&b->control_fd);

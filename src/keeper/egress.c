@@ -15,10 +15,11 @@
 
 #include <fcntl.h>
 #include <limits.h>
+#include <poll.h>
 #include <string.h>
 #include <sys/epoll.h>
 
-enum { AGAIN_US = 100 * 1000, LIVED_US = 1000 * 1000, FAILURES_MAX = 3 };
+enum { AGAIN_US = 100 * 1000, LIVED_US = 1000 * 1000, FAILURES_MAX = 3, OUT_MAX = 10000 };
 
 static void close_channel(struct keeper *k)
 {
@@ -193,6 +194,16 @@ void egress_event(struct keeper *k)
 	else if (m.type == EGRESS_FIGURES && m.nfds == 0)
 		take_figures(k, &m);
 	chan_msg_close(&m);
+}
+
+void egress_hear_out(struct keeper *k)
+{
+	struct pollfd p = { .fd = k->egress.fd, .events = POLLIN };
+
+	for (unsigned int i = 0; i < OUT_MAX && p.fd >= 0 && poll(&p, 1, 0) > 0; i++) {
+		egress_event(k);
+		p.fd = k->egress.fd;
+	}
 }
 
 bool egress_reaped(struct keeper *k, pid_t pid, int status)

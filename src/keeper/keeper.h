@@ -476,6 +476,8 @@ int egress_secrets_argument(struct keeper *k, const char *text, struct err *e);
 void egress_secrets(struct keeper *k, int fd);
 void egress_forget(struct keeper *k, uint64_t box);
 void egress_event(struct keeper *k);
+/* What it has said until now: who hears that a box has ended has heard of its connections before. */
+void egress_hear_out(struct keeper *k);
 /* Whether that was it. */
 bool egress_reaped(struct keeper *k, pid_t pid, int status);
 uint64_t egress_turn(struct keeper *k);
