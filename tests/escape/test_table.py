@@ -25,7 +25,7 @@ def rows():
 @functools.cache
 def functions_in(path):
     tree = ast.parse((ROOT / path).read_text(), path)
-    return {n.name for n in tree.body if isinstance(n, ast.FunctionDef) and n.name.startswith("test_")}
+    return {n.name for n in tree.body if isinstance(n, (ast.FunctionDef, ast.AsyncFunctionDef)) and n.name.startswith("test_")}
 
 
 def problems(number, columns):
