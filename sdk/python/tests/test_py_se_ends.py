@@ -69,16 +69,22 @@ def test_refusals(server, tmp_path):
     with_session(url_of(server), work)
 
 
-def test_time_and_memory(hurried):
+def test_time(hurried):
     async def work(sandbox):
         error = await error_of(sandbox.execute("echo begun; sleep 60"))
         assert "Execution timed out" in str(error) and "what is in the session stays; se_timeout" in str(error)
         assert error.context["err_msg"]["detail"]["stdout"] == "begun\n", "what it had printed"
         assert (await sandbox.execute("pgrep -c sleep"))["stdout"] == "0\n", "it was killed"
+
+    with_session(url_of(hurried), work)
+
+
+def test_memory(server):
+    async def work(sandbox):
         answer = await sandbox.execute_code("b = bytearray(1 << 30)")
         assert answer["returncode"] == 137 and "may use 131072 KiB" in answer["stderr"] and "SANDBOX_MEMORY_LIMIT" in answer["stderr"] and "largest process had" in answer["stderr"]
 
-    with_session(url_of(hurried), work)
+    with_session(url_of(server), work)
 
 
 def test_a_session_that_was_ended(server):

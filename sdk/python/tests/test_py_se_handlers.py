@@ -132,7 +132,7 @@ def test_each_field_is_in_force():
     async def main():
         async with executor(memory_limit=512 << 10, cpu_quota=0.5, max_user_progress=20, timeout_seconds=1, tmpfs_size="30M", working_dir="/workspace", max_task_count=1, max_idle_time=0) as engine:
             seen = (await engine.invoke(LOOK, {})).result
-            assert seen["sizes"] == [30 << 20, 30 << 20] and 10 < seen["threads"] < 20 and seen["cwd"] == "/workspace"
+            assert seen["sizes"] == [30 << 20, 30 << 20] and 10 < seen["threads"] <= 20 and seen["cwd"] == "/workspace"
             assert (await engine.invoke("def handler(e):\n    return len(bytearray(200 << 20))", {})).result == 200 << 20, "more than the 128 MiB of who says nothing"
             result = await engine.invoke("import time\ndef handler(e): time.sleep(30)", {})
             assert result.exit_code == 5 and "after 1 s" in result.stderr

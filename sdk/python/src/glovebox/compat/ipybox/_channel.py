@@ -19,7 +19,7 @@ from ...errors import GloveboxError, ProtocolError
 from ._inbox import Inbox
 
 UNREAD_MAX = 64 * 1024 * 1024
-_WANTED = frozenset(("stream", "error", "execute_reply", "execute_result", "display_data"))
+_WANTED = frozenset(("stream", "error", "execute_reply", "execute_result", "display_data", "status"))
 
 
 class Channel:

@@ -26,6 +26,8 @@ __all__ = ["ConnectionError", "Execution", "ExecutionClient", "ExecutionError", 
 
 # Of an interrupt: how long it may take; and how long the kernel has then, which refuses what comes right behind code that has failed.
 _INTERRUPT_S, _SETTLE_S = 10.0, 0.2
+# How long a kernel that has replied may take to say that it is idle.
+_IDLE_S = 2.0
 _END_S = 20.0
 _ON_PATH = "import sys\nsys.path.append('/app')"
 
@@ -73,26 +75,39 @@ class Execution:
     async def stream(self, timeout: float = 120) -> AsyncIterator[str]:
         """Text as it comes; pictures are in result(), which does not wait any more after this. Exceptions as there. A task that is cancelled
         while it waits here interrupts the kernel."""
-        until = None if timeout is None else asyncio.get_running_loop().time() + timeout
+        loop = asyncio.get_running_loop()
+        until = None if timeout is None else loop.time() + timeout
         error: Optional[_json.Object] = None
+        reply: Optional[_json.Object] = None
+        idle = False
         try:
-            while True:
-                message = await self._channel.get(self._inbox, until)
+            while reply is None or not idle:
+                try:
+                    message = await self._channel.get(self._inbox, until)
+                except asyncio.TimeoutError:
+                    if reply is None:
+                        raise
+                    break
                 kind, content = message["kind"], cast(_json.Object, message["content"])
+                chunk: object = None
                 if kind == "stream":
-                    chunk: object = content.get("text")
+                    chunk = content.get("text")
                 elif kind == "error":
                     error = content
-                    continue
+                elif kind == "status":
+                    idle = idle or content.get("execution_state") == "idle"
                 elif kind == "execute_reply":
-                    if content.get("status") != "ok":
-                        raise _failed(error or content)
-                    return
+                    # With ipybox's own containers output may come behind it, and what is idle has said everything.
+                    reply = content
+                    idle = idle or content.get("status") == "aborted"
+                    until = min(until or loop.time() + _IDLE_S, loop.time() + _IDLE_S)
                 else:
                     chunk = self._shown(content.get("data"))
                 if isinstance(chunk, str):
                     self._chunks.append(chunk)
                     yield chunk
+            if reply is not None and reply.get("status") != "ok":
+                raise _failed(error or reply)
         except (asyncio.TimeoutError, asyncio.CancelledError):
             await io.finish(self.client._interrupt_kernel, _INTERRUPT_S)
             raise
