@@ -28,36 +28,98 @@ def tool(*words, **kw):
 # --- tools/test: going on with what was interrupted ---------------------------------------------------------
 
 
-def test_parts_that_have_passed_are_not_run_again(tmp_path, monkeypatch, capsys):
-    loader, module = importlib.machinery.SourceFileLoader("tools_test", str(ROOT / "tools/test")), types.ModuleType("tools_test")
+@pytest.fixture
+def repository(tmp_path):
+    """commit(NAME=TEXT, ...): a repository whose files are changed and committed."""
+    git = ["git", "-c", "user.name=x", "-c", "user.email=x", "-C", tmp_path]
+    subprocess.run([*git, "init", "-q"], check=True)
+
+    def commit(files):
+        for name, text in files.items():
+            (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+            (tmp_path / name).write_text(text)
+        subprocess.run([*git, "add", "."], check=True)
+        subprocess.run([*git, "commit", "-q", "-m", "x"], check=True)
+
+    commit({".gitignore": "build\n__pycache__\n"})
+    commit.root = tmp_path
+    return commit
+
+
+def module_of(path):
+    loader, module = importlib.machinery.SourceFileLoader(path.name, str(path)), types.ModuleType(path.name)
     module.__file__ = loader.path
     loader.exec_module(module)
-    repository, record = tmp_path / "repository", tmp_path / "passed.json"
-    repository.mkdir()
-    monkeypatch.setattr(module, "ROOT", repository)
+    return module
 
-    def commit(text):
-        (repository / "file").write_text(text)
-        for words in (["init", "-q"], ["add", "file"], ["-c", "user.name=x", "-c", "user.email=x", "commit", "-q", "-m", "x"]):
-            subprocess.run(["git", *words], cwd=repository, check=True)
+
+def test_parts_that_have_passed_are_not_run_again(repository, monkeypatch, capsys):
+    monkeypatch.syspath_prepend(ROOT / "tools")
+    module = module_of(ROOT / "tools/test")
 
     def suite(go_on=True):
-        ran, one = [], module.Suite("", False, module.Record(record, go_on))
-        one.part("good", lambda: (ran.append("good"), (module.Counts(3, 0, 1), ""))[1])
-        one.part("bad", lambda: (ran.append("bad"), (module.Counts(2, 1, 0), "why"))[1])
+        ran, one = [], module.Suite("", False, module.passed.Record(repository.root, begin=not go_on))
+        one.part("good", lambda: (ran.append("good"), (module.Counts(3, 0, 1), ""))[1], tests=("tests/unit",))
+        one.part("bad", lambda: (ran.append("bad"), (module.Counts(2, 1, 0), "why"))[1], tests=("tests/unit",))
         return ran, str(one.total)
 
-    all_of_it = "5 passed, 1 failed, 1 skipped"
-    commit("first")
-    assert suite() == (["good", "bad"], all_of_it)
+    both, all_of_it = ["good", "bad"], "5 passed, 1 failed, 1 skipped"
+    repository({"file": "first"})
+    assert suite() == (both, all_of_it)
     assert suite() == (["bad"], all_of_it), "what failed is run again, what passed counts"
     assert "3 passed, 0 failed, 1 skipped, before" in capsys.readouterr().out
-    assert suite(go_on=False) == (["good", "bad"], all_of_it)
-    (repository / "file").write_text("not committed")
-    assert suite() == (["good", "bad"], all_of_it)
-    commit("second")
-    assert suite() == (["good", "bad"], all_of_it), "other files"
+    repository({"tests/api/test_other.py": "", "docs/status.md": "written"})
+    assert suite() == (["bad"], all_of_it), "not what concerns others"
+    repository({"tests/unit/test_mine.c": ""})
+    assert suite() == (both, all_of_it), "its own tests"
+    repository({"tests/helper.py": ""})
+    assert suite() == (both, all_of_it), "what all tests share"
+    assert suite(go_on=False) == (both, all_of_it)
+    (repository.root / "file").write_text("not committed")
+    assert suite() == (both, all_of_it)
+    repository({"file": "second"})
+    assert suite() == (both, all_of_it), "other files"
     assert suite() == (["bad"], all_of_it)
+
+
+def test_tests_that_have_passed_are_not_run_again(repository):
+    shutil.copytree(ROOT / "tools", repository.root / "tools", ignore=shutil.ignore_patterns("__pycache__"))
+    text = """
+import pathlib, pytest
+def ran(name): open(pathlib.Path(__file__).parent.parent / "build" / "ran", "a").write(name + " ")
+@pytest.fixture
+def untidy():
+    yield
+    assert not "left behind"
+def test_good(): ran("NAME")
+def test_bad(): ran("NAME-bad"); assert False
+def test_untidy(untidy): ran("NAME-untidy")
+def test_skipped(): ran("NAME-skipped"); pytest.skip()
+"""
+    repository({f"tests/test_{name}.py": text.replace("NAME", name) for name in "ab"})
+    (repository.root / "build").mkdir()
+
+    def ran():
+        """What a run of all ran, sorted, and its counts."""
+        note = repository.root / "build/ran"
+        note.write_text("")
+        script = "import sys; sys.path.insert(0, 'tools'); import importlib.machinery as m; test = m.SourceFileLoader('test', 'tools/test').load_module()\n" \
+                 "suite = test.Suite('', False, test.passed.Record(test.ROOT)); suite.program('these', 'build', ['tests'], which=''); print(suite.total)"
+        done = subprocess.run(["/usr/bin/python3", "-B", "-W", "ignore", "-c", script], cwd=repository.root, capture_output=True, text=True, check=False, timeout=60)
+        assert done.returncode == 0, done.stderr
+        return sorted(note.read_text().split()), done.stdout.splitlines()[-1]
+
+    again = [f"{name}-{what}" for name in "ab" for what in ("bad", "skipped", "untidy")]
+    # A failed clean-up and its test are one.
+    counts = "2 passed, 4 failed, 2 skipped"
+    assert ran() == (sorted([*again, "a", "b"]), counts)
+    assert ran() == (again, counts)
+    repository({"tests/test_a.py": text.replace("NAME", "a") + "#"})
+    assert ran() == (sorted([*again, "a"]), counts), "a file that was changed, whole; the other not"
+    repository({"product": "changed"})
+    assert ran() == (sorted([*again, "a", "b"]), counts)
+    (repository.root / "product").write_text("not committed")
+    assert ran() == (sorted([*again, "a", "b"]), counts)
 
 
 # --- tools/deps ----------------------------------------------------------------------------------------------
