@@ -11,6 +11,7 @@
 #include <openssl/ssl.h>
 #include <openssl/x509v3.h>
 #include <poll.h>
+#include <stdio.h>
 #include <string.h>
 
 static SSL_CTX *context;
@@ -35,10 +36,15 @@ int tools_tls_start(const char *ca_file, struct err *e)
 /* A name or an address, as the certificate has to have it. */
 static int expect(SSL *ssl, const char *host)
 {
+	/* The library has a macro of its own for a name, and takes no constant. */
+	char name[TLSEXT_MAXLEN_host_name + 1];
+
 	if (X509_VERIFY_PARAM_set1_ip_asc(SSL_get0_param(ssl), host) == 1)
 		return 1;
 	ERR_clear_error();
-	return SSL_set_tlsext_host_name(ssl, host) == 1 && SSL_set1_host(ssl, host) == 1;
+	if ((size_t)snprintf(name, sizeof(name), "%s", host) >= sizeof(name))
+		return 0;
+	return SSL_set_tlsext_host_name(ssl, name) == 1 && SSL_set1_host(ssl, name) == 1;
 }
 
 static int begin(struct fetch *x)

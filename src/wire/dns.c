@@ -116,7 +116,7 @@ int dns_read(const uint8_t *p, size_t n, struct dns_query *ret)
 	else if (be16_get(p + 10) != 0 || n > end + 4)
 		code = DNS_FORMERR;
 	if (code != DNS_OK)
-		return code;
+		return (int)code;
 	if (be16_get(p + end + 2) != CLASS_IN)
 		return DNS_REFUSED;
 	return name_text(p + HEADER, end - HEADER, ret->name) < 0 ? DNS_REFUSED : DNS_OK;

@@ -271,7 +271,7 @@ int toolmsg_next(struct toolmsg_stream *s, unsigned int dir, struct toolmsg *m)
 		shrink(&s->in, &s->in_at, &s->in_end, &s->in_cap);
 		return 0;
 	}
-	if (toolmsg_row(m->type)->fds > 0) {
+	if (rows[m->type].fds > 0) {
 		if (s->nfds_in == 0)
 			return -EPROTO;
 		m->fd = s->fds_in[0];

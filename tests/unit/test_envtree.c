@@ -65,14 +65,12 @@ static void place_close(struct place *p)
 	CHECK_EQ_INT(rmdir(p->top), 0);
 }
 
-static struct envtree_size measure(const struct place *p, uint64_t most)
+static void measure(const struct place *p, uint64_t most, struct envtree_size *ret)
 {
-	struct envtree_size size;
 	char path[96];
 
 	(void)snprintf(path, sizeof(path), "%s/tree", p->top);
-	envtree_measure(path, most, &size);
-	return size;
+	envtree_measure(path, most, ret);
 }
 
 /* So many directories, one in the other. The innermost one. */
@@ -89,6 +87,14 @@ static int dig(int from, unsigned int levels)
 	return at;
 }
 
+static bool hides(const struct place *p)
+{
+	struct envtree_size size;
+
+	measure(p, UINT64_MAX, &size);
+	return size.hidden;
+}
+
 /* --- counting ----------------------------------------------------------------------------------------------- */
 
 TEST(envtree_counts_what_is_on_the_disk)
@@ -98,14 +104,14 @@ TEST(envtree_counts_what_is_on_the_disk)
 	int dir;
 
 	place_open(&p);
-	size = measure(&p, UINT64_MAX);
+	measure(&p, UINT64_MAX, &size);
 	CHECK(size.bytes == 0 && size.entries == 0 && !size.hidden);
 	dir = make_dir(p.tree, "dir");
 	put(p.tree, "a", 40 * KIB);
 	put(dir, "b", 24 * KIB);
 	CHECK_EQ_INT(symlinkat("/usr", dir, "link"), 0);
 	CHECK_EQ_INT(mkfifoat(dir, "fifo", 0600), 0);
-	size = measure(&p, UINT64_MAX);
+	measure(&p, UINT64_MAX, &size);
 	CHECK(size.bytes >= 64 * KIB && size.bytes < 128 * KIB);
 	CHECK(size.entries == 5 && !size.hidden);
 	(void)close(dir);
@@ -125,7 +131,7 @@ TEST(envtree_counts_a_file_with_several_names_once)
 		(void)snprintf(name, sizeof(name), "a%d", i);
 		CHECK_EQ_INT(linkat(p.tree, "a", p.tree, name, 0), 0);
 	}
-	size = measure(&p, UINT64_MAX);
+	measure(&p, UINT64_MAX, &size);
 	CHECK(size.entries == 16 && size.bytes >= 60 * KIB && size.bytes < 128 * KIB);
 	envtree_remove(p.fd, "tree");
 	place_close(&p);
@@ -144,12 +150,13 @@ TEST(envtree_counts_no_holes_and_stops_at_the_most)
 
 		CHECK_EQ_INT(ftruncate(fd, (off_t)1 << 40), 0);
 	}
-	CHECK(measure(&p, UINT64_MAX).bytes < 64 * KIB);
+	measure(&p, UINT64_MAX, &size);
+	CHECK(size.bytes < 64 * KIB);
 	for (int i = 0; i < 64; i++) {
 		(void)snprintf(name, sizeof(name), "f%d", i);
 		put(p.tree, name, 64 * KIB);
 	}
-	size = measure(&p, 256 * KIB);
+	measure(&p, 256 * KIB, &size);
 	CHECK(size.bytes > 256 * KIB && size.entries < 20);
 	envtree_remove(p.fd, "tree");
 	place_close(&p);
@@ -162,9 +169,9 @@ TEST(envtree_says_what_it_cannot_see)
 
 	place_open(&p);
 	at = dig(p.tree, 127);
-	CHECK(!measure(&p, UINT64_MAX).hidden);
+	CHECK(!hides(&p));
 	(void)close(dig(at, 1));
-	CHECK(measure(&p, UINT64_MAX).hidden);
+	CHECK(hides(&p));
 	(void)close(at);
 	envtree_remove(p.fd, "tree");
 	place_close(&p);
@@ -181,9 +188,9 @@ TEST(envtree_says_which_directories_are_closed)
 	(void)close(make_dir(p.tree, "closed"));
 	CHECK_EQ_INT(fchmodat(p.tree, "closed", 0700, 0), 0);
 	CHECK_EQ_INT(seteuid(NOBODY), 0);
-	CHECK(measure(&p, UINT64_MAX).hidden);
+	CHECK(hides(&p));
 	CHECK_EQ_INT(seteuid(0), 0);
-	CHECK(!measure(&p, UINT64_MAX).hidden);
+	CHECK(!hides(&p));
 	envtree_remove(p.fd, "tree");
 	place_close(&p);
 }
@@ -210,7 +217,7 @@ TEST(envtree_removes_however_deep_it_is)
 	put(at, "half", 1);
 	(void)close(dig(at, 2500));
 	(void)close(at);
-	CHECK(measure(&p, UINT64_MAX).hidden);
+	CHECK(hides(&p));
 	envtree_remove(p.fd, "tree");
 	place_close(&p);
 }

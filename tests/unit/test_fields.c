@@ -1095,7 +1095,7 @@ static const struct fields shorts_table = { "Shorts", &shorts_row, 1, sizeof(str
 
 TEST(fields_reads_values_that_stand_for_objects)
 {
-	struct short_forms out;
+	struct short_forms out = { 0 };
 	struct body *b =
 		take(&shorts_table, "{`v`:[`ab`,7,{`other`:`x`,`number`:2,`flag`:false}]}", &out);
 	const struct short_form *v = out.v.v;
