@@ -98,11 +98,14 @@ class Record:
 class Plugin:
     def __init__(self, part):
         self.part, self.record, self.good = part, Record(), False
+        # Pytest's own begin where its configuration is; ours where git's do.
+        self.names = {}
 
     def pytest_collection_modifyitems(self, config, items):
         before = self.record.tests(self.part)
-        left_out = [item for item in items if item.nodeid in before]
-        items[:] = [item for item in items if item.nodeid not in before]
+        self.names = {item.nodeid: f"{item.path.relative_to(ROOT)}::{item.nodeid.split('::', 1)[1]}" for item in items}
+        left_out = [item for item in items if self.names[item.nodeid] in before]
+        items[:] = [item for item in items if self.names[item.nodeid] not in before]
         config.hook.pytest_deselected(items=left_out)
 
     def pytest_runtest_logreport(self, report):
@@ -111,7 +114,7 @@ class Plugin:
             self.good = True
         self.good = self.good and report.outcome == "passed"
         if report.when == "teardown" and self.good:
-            self.record.keep_test(self.part, report.nodeid)
+            self.record.keep_test(self.part, self.names[report.nodeid])
 
 
 def pytest_addoption(parser):

@@ -86,7 +86,7 @@ def test_tests_that_have_passed_are_not_run_again(repository):
     shutil.copytree(ROOT / "tools", repository.root / "tools", ignore=shutil.ignore_patterns("__pycache__"))
     text = """
 import pathlib, pytest
-def ran(name): open(pathlib.Path(__file__).parent.parent / "build" / "ran", "a").write(name + " ")
+def ran(name): open(pathlib.Path(__file__).parents[2] / "build" / "ran", "a").write(name + " ")
 @pytest.fixture
 def untidy():
     yield
@@ -96,7 +96,7 @@ def test_bad(): ran("NAME-bad"); assert False
 def test_untidy(untidy): ran("NAME-untidy")
 def test_skipped(): ran("NAME-skipped"); pytest.skip()
 """
-    repository({f"tests/test_{name}.py": text.replace("NAME", name) for name in "ab"})
+    repository({"tests/pytest.ini": "[pytest]\n", **{f"tests/api/test_{name}.py": text.replace("NAME", name) for name in "ab"}})
     (repository.root / "build").mkdir()
 
     def ran():
@@ -114,7 +114,7 @@ def test_skipped(): ran("NAME-skipped"); pytest.skip()
     counts = "2 passed, 4 failed, 2 skipped"
     assert ran() == (sorted([*again, "a", "b"]), counts)
     assert ran() == (again, counts)
-    repository({"tests/test_a.py": text.replace("NAME", "a") + "#"})
+    repository({"tests/api/test_a.py": text.replace("NAME", "a") + "#"})
     assert ran() == (sorted([*again, "a"]), counts), "a file that was changed, whole; the other not"
     repository({"product": "changed"})
     assert ran() == (sorted([*again, "a", "b"]), counts)
