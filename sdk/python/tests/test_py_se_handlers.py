@@ -130,14 +130,14 @@ def handler(event):
 
 def test_each_field_is_in_force():
     async def main():
-        async with executor(memory_limit=512 << 10, cpu_quota=0.5, max_user_progress=20, timeout_seconds=1, tmpfs_size="30M", working_dir="/workspace", max_task_count=1, max_idle_time=0) as engine:
+        async with executor(memory_limit=512 << 10, cpu_quota=0.5, max_user_progress=20, timeout_seconds=4, tmpfs_size="30M", working_dir="/workspace", max_task_count=1, max_idle_time=0) as engine:
             seen = (await engine.invoke(LOOK, {})).result
             assert seen["sizes"] == [30 << 20, 30 << 20] and 10 < seen["threads"] <= 20 and seen["cwd"] == "/workspace"
             assert (await engine.invoke("def handler(e):\n    return len(bytearray(200 << 20))", {})).result == 200 << 20, "more than the 128 MiB of who says nothing"
             result = await engine.invoke("import time\ndef handler(e): time.sleep(30)", {})
-            assert result.exit_code == 5 and "after 1 s" in result.stderr
-            # Half a processor for half a second of work takes about a second: more than the time that it has.
-            busy = await engine.invoke("import time\ndef handler(e):\n    until = time.process_time() + 0.9\n    while time.process_time() < until: pass", {})
+            assert result.exit_code == 5 and "after 4 s" in result.stderr
+            # Half a processor takes twice as long for it: more than the time that it has.
+            busy = await engine.invoke("import time\ndef handler(e):\n    until = time.process_time() + 3\n    while time.process_time() < until: pass", {})
             assert busy.exit_code == 5
             assert (await engine.invoke("import socket\ndef handler(e):\n    try:\n        socket.create_connection(('1.1.1.1', 80), 1)\n    except OSError as x:\n        return x.errno", {})).result == 101
 
