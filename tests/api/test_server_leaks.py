@@ -469,6 +469,6 @@ def test_nothing_is_left_after_the_end(serve, tmp_path, how):
     new = [f"/tmp/{n}" for n in set(os.listdir("/tmp")) - before[1]] + [f"/dev/shm/{n}" for n in set(os.listdir("/dev/shm")) - before[2]]
     assert not [n for n in new if "glovebox" in n and os.path.lexists(n) and os.lstat(n).st_uid in (0, *owners)]
     assert sorted(os.listdir(tmp_path)) == ["cwd", "state"] and sorted(os.listdir(cwd)) == ["stderr", "stdout"]
-    assert sorted(os.listdir(state)) == ["audit", "files"]
+    assert sorted(os.listdir(state)) == ["audit", "environments", "files"]
     names = [n for n in os.listdir(state / "files") if not n.startswith("glovebox-files.sqlite3")]
     assert names == [kept], "no half upload"
