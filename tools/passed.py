@@ -15,7 +15,7 @@ import subprocess
 import time
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
-A_TEST = re.compile(r"tests/(.*/)?test_[^/]*$")
+A_TEST = re.compile(r"(sdk/python/)?tests/(.*/)?test_[^/]*$")
 CONCERNS_NOBODY = {"docs/status.md"}
 # Git is asked this often whether files were changed beside the tests.
 ASK_S = 5
@@ -103,7 +103,7 @@ class Plugin:
 
     def pytest_collection_modifyitems(self, config, items):
         before = self.record.tests(self.part)
-        self.names = {item.nodeid: f"{item.path.relative_to(ROOT)}::{item.nodeid.split('::', 1)[1]}" for item in items}
+        self.names = {item.nodeid: f"{item.path.resolve().relative_to(ROOT)}::{item.nodeid.split('::', 1)[1]}" for item in items}
         left_out = [item for item in items if self.names[item.nodeid] in before]
         items[:] = [item for item in items if self.names[item.nodeid] not in before]
         config.hook.pytest_deselected(items=left_out)

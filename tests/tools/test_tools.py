@@ -39,7 +39,7 @@ def repository(tmp_path):
             (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
             (tmp_path / name).write_text(text)
         subprocess.run([*git, "add", "."], check=True)
-        subprocess.run([*git, "commit", "-q", "-m", "x"], check=True)
+        subprocess.run([*git, "commit", "-q", "--allow-empty", "-m", "x"], check=True)
 
     commit({".gitignore": "build\n__pycache__\n"})
     commit.root = tmp_path
@@ -86,7 +86,7 @@ def test_tests_that_have_passed_are_not_run_again(repository):
     shutil.copytree(ROOT / "tools", repository.root / "tools", ignore=shutil.ignore_patterns("__pycache__"))
     text = """
 import pathlib, pytest
-def ran(name): open(pathlib.Path(__file__).parents[2] / "build" / "ran", "a").write(name + " ")
+def ran(name): open(pathlib.Path.cwd() / "build" / "ran", "a").write(name + " ")
 @pytest.fixture
 def untidy():
     yield
@@ -96,7 +96,10 @@ def test_bad(): ran("NAME-bad"); assert False
 def test_untidy(untidy): ran("NAME-untidy")
 def test_skipped(): ran("NAME-skipped"); pytest.skip()
 """
-    repository({"tests/pytest.ini": "[pytest]\n", **{f"tests/api/test_{name}.py": text.replace("NAME", name) for name in "ab"}})
+    # One of them by way of a link, as those of the SDK.
+    repository({"tests/pytest.ini": "[pytest]\n", "tests/api/test_a.py": text.replace("NAME", "a"), "sdk/python/tests/test_b.py": text.replace("NAME", "b")})
+    (repository.root / "tests/sdk").symlink_to("../sdk/python/tests")
+    repository({})
     (repository.root / "build").mkdir()
 
     def ran():
@@ -116,6 +119,8 @@ def test_skipped(): ran("NAME-skipped"); pytest.skip()
     assert ran() == (again, counts)
     repository({"tests/api/test_a.py": text.replace("NAME", "a") + "#"})
     assert ran() == (sorted([*again, "a"]), counts), "a file that was changed, whole; the other not"
+    repository({"sdk/python/tests/test_b.py": text.replace("NAME", "b") + "#"})
+    assert ran() == (sorted([*again, "b"]), counts)
     repository({"product": "changed"})
     assert ran() == (sorted([*again, "a", "b"]), counts)
     (repository.root / "product").write_text("not committed")
