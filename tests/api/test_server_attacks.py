@@ -781,7 +781,8 @@ def test_answers_that_nobody_reads(serve):
 
         until(timed_out, "all eight are let go")
     assert server.pid_of("gate") == gate
-    assert int(status_of(gate)["VmRSS"].split()[0]) < 256 * 1024
+    # A sanitizer keeps what was freed for a while, 256 MiB of it by default.
+    assert int(status_of(gate)["VmRSS"].split()[0]) < (512 if "ASAN_OPTIONS" in os.environ else 256) * 1024
     assert server.execute("print(1)")["stdout"] == "1\n"
 
 
