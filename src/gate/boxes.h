@@ -26,6 +26,7 @@
 #include "gate/box.h"
 #include "gate/genv.h"
 #include "gate/own.h"
+#include "gate/pace.h"
 
 #include <openssl/sha.h>
 
@@ -139,6 +140,7 @@ struct abox {
 	unsigned int running, ended;
 	struct table keys; /* of those that are not held any more */
 	struct kernel *kernels;
+	struct pace deaths; /* of kernels, which nobody asked for */
 	size_t queued_bytes,
 		parts_bytes; /* of requests that wait, and of messages that are not whole */
 	struct stream *streams;

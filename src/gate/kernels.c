@@ -17,6 +17,10 @@
 
 /* From its start to its first word: an import of everything, on a busy machine. */
 #define START_US (60 * US_PER_S)
+/* Kernels of a box that die are replaced: so many at once, then one in each of these times. To make one is work for the whole machine, and a cell that ends
+ * its kernel over and over is not to be felt by others. */
+#define REPLACE_US (US_PER_S / 2)
+enum { REPLACED_AT_ONCE = 8 };
 
 static const char *const deaths[] = { "", "crashed", "oom", "timeout", "exited", "cancelled" };
 _Static_assert(ARRAY_LEN(deaths) == DEATH_MAX, "a word for every end");
@@ -208,6 +212,8 @@ static void ended(struct kernel *k)
 	bool unwanted = k->unwanted, again = k->again;
 
 	timer_clear(&a->g->loop, &k->late);
+	if (!unwanted && !k->shunned && !k->failed) /* nobody asked for it */
+		pace_count(&a->deaths, a->g->loop.now_us, REPLACE_US);
 	if (k->jup != NULL && !unwanted && !k->shunned &&
 	    !k->failed) /* it died: its clients want another one */
 		again = jup_died(k);
@@ -458,6 +464,20 @@ static void start(struct kernel *k)
 	abox_changed(a);
 }
 
+static void on_turn(void *arg)
+{
+	kernel_turn(arg);
+}
+
+/* Too many have died lately: its turn comes. */
+static bool is_put_off(struct kernel *k)
+{
+	struct loop *l = &k->a->g->loop;
+	uint64_t at = pace_at(&k->a->deaths, REPLACE_US, REPLACED_AT_ONCE);
+
+	return at > l->now_us && timer_set(l, &k->late, at, on_turn, k) == 0;
+}
+
 void kernel_turn(struct kernel *k)
 {
 	if (k->a->state != ABOX_READY || k->a->box == NULL)
@@ -467,7 +487,7 @@ void kernel_turn(struct kernel *k)
 		ended(k);
 		return;
 	}
-	if (k->state == KERNEL_NONE)
+	if (k->state == KERNEL_NONE && !is_put_off(k))
 		start(k);
 	while (k->state == KERNEL_IDLE && k->queue != NULL) {
 		struct cell *c = k->queue;

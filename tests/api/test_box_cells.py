@@ -704,6 +704,20 @@ def test_a_cell_that_ends_its_kernel(box, name):
     assert box.get()[1]["state"] == "ready"
 
 
+def test_kernels_that_die_over_and_over(box):
+    """More than are replaced at once: the others come, too, and who does not want to wait for one is let go."""
+    for _ in range(10):
+        assert box.cell("import os; os._exit(3)")["status"] == "crashed"
+    r = box.ok("1")
+    assert value(r) == "1" and r["kernel_restarted"] == "exited"
+    for _ in range(2):
+        assert box.cell("import os; os._exit(3)")["status"] == "crashed"
+    waits = box.start("2")
+    assert box.cancel(waits)[0] == 204
+    assert box.done(waits)["status"] in ("cancelled", "ok"), "on a slow machine it has run"
+    assert value(box.ok("3")) == "3"
+
+
 def test_a_kernel_that_ends_between_cells(box):
     """Killed by another kernel of its box, or by a thread of its own."""
     pid = box.value("import os; os.getpid()", kernel="b")
