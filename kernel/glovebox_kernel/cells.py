@@ -109,6 +109,19 @@ class Cells:
                     pipe.fd = -1
 
 
+    def begin_again(self):
+        """In a copy of the process, whose box has none of these pipes."""
+        for cell in self.kept:
+            cell.running = cell.behind = False
+            cell.lock = _thread.RLock()
+            for pipe in cell.pipes:
+                pipe.replace_lock()
+                descriptors.forget(pipe.fd)
+                pipe.fd = -1
+        self.kept.clear()
+        self.newest = None
+
+
 cells = Cells()
 
 

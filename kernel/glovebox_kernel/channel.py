@@ -237,6 +237,18 @@ class Channel:
                 del self._parts[key]
         self._got.popleft()
 
+    # --- another process -------------------------------------------------------------------------------------
+
+    def begin_again(self):
+        """In a copy of the process: the descriptor is that of another channel."""
+        self._sending, self._receiving = allocate_lock(), allocate_lock()
+        self._sender = 0
+        self._later.clear()
+        self._got.clear()
+        self._parts.clear()
+        self._ready = None
+        self.gone = False
+
     # --- ending ----------------------------------------------------------------------------------------------
 
     def abandon(self):

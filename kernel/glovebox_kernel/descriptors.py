@@ -57,6 +57,11 @@ def forget(fd):
     _ours.discard(fd)
 
 
+def numbers():
+    """Those that are ours."""
+    return set(_ours)
+
+
 def release(fd):
     _ours.discard(fd)
     _really_close(fd)
@@ -74,6 +79,14 @@ def prepare():
     global _null
     _null = own(_open("/dev/null", O_RDWR | O_CLOEXEC))
     _fill_reserve()
+
+
+def restore():
+    """In a copy of the process, which has none of those that are known here. Cells and loops see to theirs."""
+    null = _open("/dev/null", O_RDWR | O_CLOEXEC)
+    for fd in (_null, *_reserve):
+        dup2(null, fd, False)
+    _really_close(null)
 
 
 def connect(out, err):

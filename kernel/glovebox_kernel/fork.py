@@ -10,6 +10,8 @@ from .cells import cells
 from .interrupt import interrupts
 
 forked = False
+# A copy of the kernel, which is going to be one: see twin.py.
+becoming = False
 _channels = []
 # What there is to do before, which is not known here.
 _before_fork = []
@@ -31,6 +33,8 @@ def _before():
 
 def _in_child():
     global forked
+    if becoming:
+        return
     if not _channels:
         # There is no kernel yet: a zygote that goes on in a child, or was thawed.
         return

@@ -51,6 +51,15 @@ def renew():
     threading.main_thread()._set_native_id()
 
 
+def renew_again():
+    """In a copy of a process that somebody has worked in. Generators that they have made are variables, and stay as they are, but for those whose seed
+    numpy has drawn."""
+    kind = getattr(sys.modules.get("numpy.random"), "BitGenerator", None)
+    if kind is not None:
+        _bit_generators.extend(o for o in gc.get_objects() if issubclass(type(o), kind) and _is_drawn(o))
+    renew()
+
+
 def begin():
     """What is the caller's: the time zone, and from when on time counts."""
     time.tzset()

@@ -11,7 +11,7 @@ import sys
 from collections import deque
 from os import _exit, getcwd
 
-from . import answers, descriptors, display, fork, loop, output, safe
+from . import answers, descriptors, display, fork, loop, output, safe, twin
 from .cells import cells
 from .channel import END, INTERRUPT, RUN, Channel, Gone, Outgoing
 from .execute import Executor
@@ -41,6 +41,10 @@ class Kernel:
         self.idle = False
         self.watched = False
         self.broken_loops = self.complaints = 0
+        # What CONFIG had, and what READY had.
+        self.env, self.ready = {}, b""
+        # To freeze into; it comes with a request. -1: none.
+        self.image = -1
         fork.own(self.channel)
 
     # --- the outermost loop -----------------------------------------------------------------------------------
@@ -212,7 +216,7 @@ class Kernel:
         """From here on it will be answered."""
         fds = [descriptors.own(fd) for fd in message.fds]
         message.fds = []
-        for fd in fds[2:]:
+        for fd in fds[3:]:
             descriptors.release(fd)
         cell = cells.begin(message.cell, fds[:2] if len(fds) >= 2 else ())
         self.end, self.kind = None, "execute_reply"
@@ -220,7 +224,13 @@ class Kernel:
         self.broken_loops = min(self.broken_loops, LOOPS_MAX - 1)
         self.cell = cell
         self.waiting.popleft()
-        self._perform(message, cell)
+        self.image = fds[2] if len(fds) > 2 else -1
+        try:
+            self._perform(message, cell)
+        finally:
+            if self.image >= 0:
+                descriptors.release(self.image)
+                self.image = -1
 
     def _perform(self, message, cell):
         if safe.broken():
@@ -237,6 +247,9 @@ class Kernel:
             content = self._answer(kind, request, cell)
             hush()
             interrupts.disarm()
+            if content is None:
+                # We are a copy: nobody here has asked.
+                return
         except BaseException as e:
             hush()
             interrupts.disarm()
@@ -257,7 +270,7 @@ class Kernel:
             if type(request) is not dict or type(request.get("content", {})) is not dict:
                 raise ValueError("a request has a type and a content")
             request.setdefault("content", {})
-            if request.get("type") != "execute" and request.get("type") not in HANDLERS:
+            if request.get("type") not in ("execute", "freeze") and request.get("type") not in HANDLERS:
                 raise ValueError(f"no such request: {text_of(request.get('type'))[:100]!r}")
         except Exception as e:
             self.end = Outgoing(END, message.cell, failure(self.kind, type(e).__name__, text_of(e)))
@@ -281,9 +294,27 @@ class Kernel:
             if fork.forked:
                 fork.end(_exit_status(self.shell, content))
             return content
+        if kind == "freeze":
+            return self._freeze(request["content"])
         if kind == "history" and not self.history:
             return {"status": "ok", "history": []}
         return self.executor.call(cell, HANDLERS[kind], self.shell, request)
+
+    def _freeze(self, content):
+        if self.image < 0:
+            raise ValueError("there is no image to freeze into")
+        most = content.get("most")
+        # Nothing of this request is part of the copy.
+        try:
+            return twin.freeze(self, self.image, most if type(most) is int and most > 0 else 1 << 62)
+        except twin.NotCopied as e:
+            return {"status": "error", "ename": "NotCopied", "evalue": str(e), "traceback": []}
+
+    def begin_again(self):
+        """In a copy of the process."""
+        self.waiting.clear()
+        self.cell = self.kind = self.end = None
+        self.image = -1
 
     def _loop(self):
         if self.loop is None:

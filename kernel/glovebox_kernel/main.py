@@ -67,6 +67,7 @@ def serve(fd=CHANNEL):
     kernel.loop = loop.create()
     kernel.channel.send(WAITING, 0, b"")
     config = _receive_config(kernel.channel)
+    kernel.env, kernel.ready = config.get("env") if type(config.get("env")) is dict else {}, _ready
     _settle(config)
     fresh.begin()
     kernel.history = bool(config.get("history", True))

@@ -128,4 +128,4 @@ HANDLERS = {"complete": complete, "inspect": inspect, "history": history, "is_co
             "kernel_info": kernel_info, "comm_info": comm_info,
             "comm_open": _comm("comm_open"), "comm_msg": _comm("comm_msg"), "comm_close": _comm("comm_close")}
 # Those after which nobody can be left who writes.
-BRIEF = {"complete", "inspect", "history", "is_complete", "kernel_info", "comm_info"}
+BRIEF = {"freeze", "complete", "inspect", "history", "is_complete", "kernel_info", "comm_info"}

@@ -194,8 +194,9 @@ def cold():
 
 
 def kernel(modules):
-    from . import main
+    from . import main, twin
     lib = _freezer()
+    twin.prepare(lib)
     main.prepare(modules)
     _freeze(lib, _rehearse_kernel(modules, main.serve))
     main.serve(CHANNEL)

@@ -34,9 +34,25 @@ struct bare_map {
 	uint64_t start, end;
 	uint32_t prot; /* PROT_* */
 	int shared;
+	uint64_t offset, device, inode; /* of its file; the device as it stands there, without its colon */
 	const char *name; /* up to the end of the line; "" if it has none */
 	size_t name_len;
 };
+
+static inline void bare_spaces(const char **p, const char *end)
+{
+	while (*p < end && **p == ' ')
+		(*p)++;
+}
+
+static inline uint64_t bare_decimal(const char **p, const char *end)
+{
+	uint64_t v = 0;
+
+	for (; *p < end && **p >= '0' && **p <= '9'; (*p)++)
+		v = v * 10 + (uint64_t)(**p - '0');
+	return v;
+}
 
 static inline uint64_t bare_hex(const char **p, const char *end)
 {
@@ -60,7 +76,6 @@ static inline int bare_map_next(const char **p, const char *end, struct bare_map
 {
 	const char *q = *p;
 	const char *line_end = q;
-	unsigned int spaces = 0;
 
 	while (line_end < end && *line_end != '\n')
 		line_end++;
@@ -74,10 +89,17 @@ static inline int bare_map_next(const char **p, const char *end, struct bare_map
 		return 0;
 	m->prot = (q[0] == 'r' ? 1u : 0u) | (q[1] == 'w' ? 2u : 0u) | (q[2] == 'x' ? 4u : 0u);
 	m->shared = q[3] == 's';
-	while (q < line_end && spaces < 4) /* offset, device, inode */
-		spaces += *q++ == ' ';
-	while (q < line_end && *q == ' ')
-		q++;
+	q += 4;
+	bare_spaces(&q, line_end);
+	m->offset = bare_hex(&q, line_end);
+	bare_spaces(&q, line_end);
+	m->device = bare_hex(&q, line_end);
+	if (q == line_end || *q++ != ':')
+		return 0;
+	m->device = m->device << 32 | bare_hex(&q, line_end);
+	bare_spaces(&q, line_end);
+	m->inode = bare_decimal(&q, line_end);
+	bare_spaces(&q, line_end);
 	m->name = q;
 	m->name_len = (size_t)(line_end - q);
 	*p = line_end + 1;

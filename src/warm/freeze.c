@@ -8,7 +8,10 @@
  *   gb_prepare()            before the imports: the heap is to do without a program break
  *   gb_freeze(fd, taken, n) write the image, and which pages whoever thaws it is going to use; 0 in the process that froze, the
  *                           address of argc, argv, envp in one that thawed, -errno when this process cannot be frozen
+ *   gb_freeze_again(fd, most) the same of a process that was thawed: an image of at most so many bytes, which refers to the one that this
+ *                           process came from
  *   gb_why()                what stood in the way
+ *   gb_stops                not 0: the process stops itself when it has frozen, and when it was thawed: for who wants to compare them
  *
  * Should: refuse what cannot be carried.
  * Must not: allocate; leave a mapping behind.
@@ -20,6 +23,7 @@
 #include <errno.h>
 #include <linux/fcntl.h>
 #include <linux/mman.h>
+#include <linux/signal.h>
 #include <sys/prctl.h>
 
 enum {
@@ -34,7 +38,9 @@ enum {
 	ADVICE_COLLAPSE = 25, /* MADV_COLLAPSE, Linux 6.1 */
 };
 
-#define PRESENT (UINT64_C(3) << 62) /* of a word of pagemap: in memory, or swapped */
+/* Of a word of pagemap: in memory, or swapped; a page of its file, and not of this process. */
+#define PRESENT (UINT64_C(3) << 62)
+#define OF_FILE (UINT64_C(1) << 61)
 
 /* Of the process's C library; a library without them cannot be frozen. */
 extern void *__curbrk __attribute__((weak));
@@ -50,6 +56,9 @@ struct scratch {
 	uint64_t pagemap[PAGEMAP_PAGES];
 	char text[TEXT_BYTES];
 	uint64_t offset; /* where in the image the next page goes */
+	uint64_t most;   /* how far that may be */
+	uint64_t device, inode; /* of the image that this one refers to; 0: of none */
+	int again;
 	int fd, pagemap_fd;
 };
 
@@ -89,8 +98,8 @@ static int add(struct image_entry e)
 	struct image_entry *last = im->nentries > 0 ? &im->entries[im->nentries - 1] : NULL;
 
 	if (last != NULL && last->end == e.start && last->prot == e.prot && last->kind == e.kind &&
-	    ((e.kind == IMAGE_PAGES && last->offset + (last->end - last->start) == e.offset) ||
-	     e.kind == IMAGE_ZERO)) {
+	    (e.kind == IMAGE_ZERO ||
+	     (e.kind != IMAGE_TOP && last->offset + (last->end - last->start) == e.offset))) {
 		last->end = e.end;
 		return 0;
 	}
@@ -102,6 +111,8 @@ static int add(struct image_entry e)
 
 static int write_pages(uint64_t from, uint64_t to)
 {
+	if (to - from > scratch->most - scratch->offset)
+		return fail(EFBIG, "it has more memory than an image may have");
 	while (from < to) {
 		long r = CALL4(SYS_pwrite64, scratch->fd, from, to - from, scratch->offset);
 
@@ -133,24 +144,40 @@ static int add_zero(uint64_t start, uint64_t end, uint32_t prot)
 		.start = start, .end = end, .prot = prot, .kind = IMAGE_ZERO });
 }
 
-/* How many of n pages from i on are of one kind; present ones bridge short gaps. */
-static size_t stretch(const uint64_t *pages, size_t i, size_t n, int present)
+/* Whether a page is to be written: it was touched, and is not one of the image that we came from. */
+static int is_own(uint64_t word, int based)
+{
+	return (word & PRESENT) != 0 && !(based && (word & OF_FILE) != 0);
+}
+
+/* How many of n pages from i on are of one kind; own ones bridge short gaps. */
+static size_t stretch(const uint64_t *pages, size_t i, size_t n, int own, int based)
 {
 	size_t end = i, gap = 0;
 
 	for (; i < n && gap < GAP_PAGES; i++) {
-		if (((pages[i] & PRESENT) != 0) == (present != 0)) {
+		if (is_own(pages[i], based) == own) {
 			end = i + 1;
 			gap = 0;
 		} else {
-			gap = present ? gap + 1 : GAP_PAGES;
+			gap = own ? gap + 1 : GAP_PAGES;
 		}
 	}
 	return end;
 }
 
-/* Anonymous memory: what was touched. */
-static int add_anonymous(const struct bare_map *m)
+/* Pages that are as they were: never touched, or those of the image that we came from. */
+static int add_rest(const struct bare_map *m, uint64_t from, uint64_t to, int based)
+{
+	return add((struct image_entry){ .start = from,
+					 .end = to,
+					 .offset = based ? m->offset + (from - m->start) : 0,
+					 .prot = m->prot,
+					 .kind = based ? IMAGE_BASE : IMAGE_ZERO });
+}
+
+/* Memory of which only a part is written. based: the rest is that of the image that we came from, else it was never touched. */
+static int add_touched(const struct bare_map *m, int based)
 {
 	for (uint64_t at = m->start; at < m->end;) {
 		size_t n = (m->end - at) / IMAGE_PAGE;
@@ -162,11 +189,11 @@ static int add_anonymous(const struct bare_map *m)
 			  at / IMAGE_PAGE * 8) != (long)(n * 8))
 			return fail(EIO, "/proc/self/pagemap cannot be read");
 		for (size_t i = 0; i < n && r == 0;) {
-			int present = (scratch->pagemap[i] & PRESENT) != 0;
-			size_t end = stretch(scratch->pagemap, i, n, present);
+			int own = is_own(scratch->pagemap[i], based);
+			size_t end = stretch(scratch->pagemap, i, n, own, based);
 			uint64_t from = at + i * IMAGE_PAGE, to = at + end * IMAGE_PAGE;
 
-			r = present ? add_pages(from, to, m->prot) : add_zero(from, to, m->prot);
+			r = own ? add_pages(from, to, m->prot) : add_rest(m, from, to, based);
 			i = end;
 		}
 		if (r < 0)
@@ -213,20 +240,28 @@ static int add_map(const struct bare_map *m)
 		return fail(EBUSY, "a mapping where thaw lives");
 	if (m->shared && (m->prot & PROT_WRITE) != 0)
 		return fail(EBUSY, "a writable shared mapping");
-	if (bare_starts(m, "[stack]"))
+	if (m->start <= regs[REG_RSP] && m->end > regs[REG_RSP])
 		return add_stack(m);
-	if ((m->prot & PROT_READ) == 0)
-		return add_zero(m->start, m->end, m->prot);
-	if (m->name_len == 0 || bare_starts(m, "[heap]") || bare_starts(m, "[anon"))
-		return add_anonymous(m);
+	/* Of a process that was thawed: where thaw stood. It got its arguments there. */
+	if (bare_starts(m, "[stack]"))
+		return 0;
+	if ((m->prot & PROT_READ) == 0) {
+		if (!scratch->again)
+			return add_zero(m->start, m->end, m->prot);
+		/* What is in it may be wanted again; who froze for a copy has no further use for its own rights. */
+		(void)CALL3(SYS_mprotect, m->start, m->end - m->start, PROT_READ);
+	}
+	if (m->inode == 0)
+		return add_touched(m, /* based= */ 0);
+	if (scratch->inode != 0 && m->inode == scratch->inode && m->device == scratch->device)
+		return add_touched(m, /* based= */ 1);
 	return add_pages(m->start, m->end, m->prot);
 }
 
-static int add_maps(void)
+/* The length of the text, or -errno. */
+static long read_maps(void)
 {
 	long fd = CALL3(SYS_open, "/proc/self/maps", O_RDONLY | O_CLOEXEC, 0), r;
-	const char *p = scratch->text;
-	struct bare_map m;
 	size_t n = 0;
 
 	if (fd < 0)
@@ -234,15 +269,31 @@ static int add_maps(void)
 	while ((r = CALL3(SYS_read, fd, scratch->text + n, TEXT_BYTES - n)) > 0)
 		n += (size_t)r;
 	(void)CALL1(SYS_close, fd);
-	if (n == TEXT_BYTES)
-		return fail(E2BIG, "too many mappings");
+	return n == TEXT_BYTES ? fail(E2BIG, "too many mappings") : (long)n;
+}
+
+static int each_map(int (*fn)(const struct bare_map *m), long n)
+{
+	const char *p = scratch->text;
+	struct bare_map m;
+
 	while (bare_map_next(&p, scratch->text + n, &m)) {
-		int e = add_map(&m);
+		int e = fn(&m);
 
 		if (e < 0)
 			return e;
 	}
 	return p == scratch->text + n ? 0 : fail(EIO, "/proc/self/maps makes no sense");
+}
+
+/* Where this code is in memory of a file, that file is the image that we came from: a process that is frozen for the first time has it from elsewhere. */
+static int find_base(const struct bare_map *m)
+{
+	if (m->start <= (uint64_t)&find_base && m->end > (uint64_t)&find_base && !m->shared) {
+		scratch->device = m->device;
+		scratch->inode = m->inode;
+	}
+	return 0;
 }
 
 /* The stack gets more room than it has; nothing else may be there. */
@@ -302,9 +353,19 @@ static int take_thread(void)
 
 #define VISIBLE __attribute__((visibility("default")))
 
+extern VISIBLE int gb_stops;
 VISIBLE const char *gb_why(void);
 VISIBLE int gb_prepare(void);
 VISIBLE long gb_freeze(int fd, const struct image_taken *taken, size_t n);
+VISIBLE long gb_freeze_again(int fd, uint64_t most);
+
+int gb_stops;
+
+static void be_looked_at(void)
+{
+	if (gb_stops != 0)
+		(void)CALL2(SYS_kill, CALL0(SYS_getpid), SIGSTOP);
+}
 
 const char *gb_why(void)
 {
@@ -361,7 +422,26 @@ static void add_taken(const struct image_taken *taken, size_t n)
 		im->taken[im->ntaken++] = taken[i];
 }
 
-static int freeze(int fd, const struct image_taken *taken, size_t n)
+static int add_everything(int again)
+{
+	long n = read_maps();
+	int r = n < 0 ? (int)n : 0;
+
+	if (r == 0 && again)
+		r = each_map(find_base, n);
+	if (r == 0 && again && scratch->inode == 0)
+		r = fail(EINVAL, "this process was not thawed");
+	scratch->image.refers = scratch->inode;
+	if (r == 0)
+		r = take_thread();
+	if (r == 0) /* whose text take_thread() has used */
+		n = read_maps();
+	if (r == 0)
+		r = n < 0 ? (int)n : each_map(add_map, n);
+	return r == 0 ? check_room() : r;
+}
+
+static int freeze(int fd, const struct image_taken *taken, size_t n, uint64_t most, int again)
 {
 	uint64_t head = (sizeof(struct image) + IMAGE_PAGE - 1) / IMAGE_PAGE * IMAGE_PAGE;
 	long pagemap = CALL3(SYS_open, "/proc/self/pagemap", O_RDONLY | O_CLOEXEC, 0);
@@ -372,24 +452,23 @@ static int freeze(int fd, const struct image_taken *taken, size_t n)
 	scratch->fd = fd;
 	scratch->pagemap_fd = (int)pagemap;
 	scratch->offset = head;
+	scratch->most = most > head ? most : head;
+	scratch->again = again;
 	scratch->image.magic = IMAGE_MAGIC;
 	add_taken(taken, n);
-	r = take_thread();
-	if (r == 0)
-		r = add_maps();
-	if (r == 0)
-		r = check_room();
+	r = add_everything(again);
 	(void)CALL1(SYS_close, pagemap);
 	/* The head comes last: half an image is none. */
 	if (r == 0 && CALL4(SYS_pwrite64, fd, &scratch->image, sizeof(struct image), 0) !=
 			      (long)sizeof(struct image))
 		r = fail(EIO, "the image cannot be written");
-	if (r == 0)
+	if (r == 0 && !again)
 		make_large(fd, scratch->offset);
 	return r;
 }
 
-long gb_freeze(int fd, const struct image_taken *taken, size_t n)
+static long freeze_or_thaw(int fd, const struct image_taken *taken, size_t n, uint64_t most,
+			   int again)
 {
 	uint64_t thawed = save(regs);
 	long r;
@@ -397,13 +476,25 @@ long gb_freeze(int fd, const struct image_taken *taken, size_t n)
 	if (thawed != 0) {
 		__curbrk = (void *)CALL1(SYS_brk, 0);
 		(void)CALL2(SYS_munmap, THAW_TEXT, THAW_TEXT_END - THAW_TEXT);
+		be_looked_at();
 		return (long)thawed;
 	}
 	r = CALL6(SYS_mmap, THAW_HOLE, sizeof(struct scratch), PROT_READ | PROT_WRITE,
 		  MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED_NOREPLACE, -1, 0);
 	if (r != (long)THAW_HOLE)
 		return fail(EBUSY, "no room to work in");
-	r = freeze(fd, taken, n);
+	r = freeze(fd, taken, n, most, again);
 	(void)CALL2(SYS_munmap, THAW_HOLE, sizeof(struct scratch));
+	be_looked_at();
 	return r;
+}
+
+long gb_freeze(int fd, const struct image_taken *taken, size_t n)
+{
+	return freeze_or_thaw(fd, taken, n, UINT64_MAX, /* again= */ 0);
+}
+
+long gb_freeze_again(int fd, uint64_t most)
+{
+	return freeze_or_thaw(fd, 0, 0, most, /* again= */ 1);
 }

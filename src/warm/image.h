@@ -2,6 +2,9 @@
 /*
  * An image: a head, its entries, then pages. Written by freeze.c, read by thaw.c of the same build; never stored longer
  * than a server runs, so there is one version.
+ *
+ * A whole image needs nothing else, and its pages are mapped. One of a process that was thawed itself has only what became of that process:
+ * for the rest it refers to the image that it was thawed from, and its own pages are read into memory of whoever thaws it.
  */
 #pragma once
 
@@ -28,13 +31,14 @@ enum {
 
 enum image_kind {
 	IMAGE_PAGES, /* pages of the image */
+	IMAGE_BASE,  /* pages of the image that it refers to */
 	IMAGE_ZERO,  /* memory that was never touched */
 	IMAGE_TOP,   /* the stack: pages of the image are copied to its upper end */
 };
 
 struct image_entry {
 	uint64_t start, end;
-	uint64_t offset; /* in the image */
+	uint64_t offset; /* in its image */
 	uint64_t from;   /* IMAGE_TOP: where the copied part begins */
 	uint32_t prot;
 	uint32_t kind;
@@ -64,6 +68,7 @@ struct image_altstack {
 
 struct image {
 	uint64_t magic;
+	uint64_t refers; /* 0: it is whole */
 	uint64_t regs[REG_MAX];
 	uint64_t thread; /* FS base */
 	uint64_t tid;    /* address of the thread's id */

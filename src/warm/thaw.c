@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * thaw: become the process that froze into the image on descriptor 4.
+ * thaw: become the process that froze into the image on descriptor 4. One that refers to another image finds that on descriptor 5.
  *
  * Started by exec, as the program of a job, in a box that is complete. Static, linked to an address that no image uses, without a C
  * library: there is nothing under it that could be mapped away. Its file cannot be read by who executes it, so it is not dumpable, and
@@ -19,7 +19,7 @@
 
 #define PROT_RW 3u /* PROT_READ | PROT_WRITE */
 
-enum { IMAGE_FD = 4, RSEQ_SIGNATURE = 0x53053053, SLOT = 1 << 20 };
+enum { IMAGE_FD = 4, BASE_FD = 5, RSEQ_SIGNATURE = 0x53053053, SLOT = 1 << 20 };
 
 static struct image image;
 static char text[32768];
@@ -122,6 +122,21 @@ static void put_back(void)
 	}
 }
 
+/* Pages that are memory of this process alone, and not of who wrote the image: the address, or -errno. */
+static long take_copy(const struct image_entry *e)
+{
+	uint64_t len = e->end - e->start;
+	long r = CALL6(SYS_mmap, e->start, len, PROT_RW,
+		       MAP_PRIVATE | MAP_FIXED_NOREPLACE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+
+	if (r < 0)
+		return r;
+	read_at(e->start, len, e->offset);
+	if (e->prot != PROT_RW && CALL3(SYS_mprotect, e->start, len, e->prot) < 0)
+		end(THAW_MAP);
+	return r;
+}
+
 static void map(const struct image_entry *e)
 {
 	uint64_t len = e->end - e->start;
@@ -129,8 +144,13 @@ static void map(const struct image_entry *e)
 
 	if (e->end <= e->start || e->start < THAW_TEXT_END)
 		end(THAW_MAP);
-	if (e->kind == IMAGE_PAGES)
-		r = CALL6(SYS_mmap, e->start, len, e->prot, flags, IMAGE_FD, e->offset);
+	if (e->kind == IMAGE_BASE && image.refers == 0)
+		end(THAW_MAP);
+	if (e->kind == IMAGE_BASE || (e->kind == IMAGE_PAGES && image.refers == 0))
+		r = CALL6(SYS_mmap, e->start, len, e->prot, flags,
+			  e->kind == IMAGE_BASE ? BASE_FD : IMAGE_FD, e->offset);
+	else if (e->kind == IMAGE_PAGES)
+		r = take_copy(e);
 	else
 		r = CALL6(SYS_mmap, e->start, len, e->prot, flags | MAP_ANONYMOUS | MAP_NORESERVE,
 			  -1, 0);
@@ -180,6 +200,8 @@ __attribute__((used)) _Noreturn void thaw_run(uint64_t arguments)
 	take_pages();
 	take_thread();
 	(void)CALL1(SYS_close, IMAGE_FD);
+	if (image.refers != 0)
+		(void)CALL1(SYS_close, BASE_FD);
 	/* From here on as any program. */
 	if (CALL2(SYS_prctl, PR_SET_DUMPABLE, 1) < 0)
 		end(THAW_THREAD);

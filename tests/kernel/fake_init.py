@@ -255,8 +255,8 @@ class FakeInit:
             rights = [(socket.SOL_SOCKET, socket.SCM_RIGHTS, array.array("i", fds))] if fds and not i else []
             self.channel.sendmsg([HEADER.pack(kind, flags | more, 0, 0, cell), piece], rights)
 
-    def request(self, kind, content=None, **more):
-        """Sends a RUN. Returns its number."""
+    def request(self, kind, content=None, lend=None, **more):
+        """Sends a RUN, with one descriptor more if there is something to lend. Returns its number."""
         self.number += 1
         ends = []
         for stream in ("stdout", "stderr"):
@@ -265,7 +265,7 @@ class FakeInit:
             self.pipes[read] = (stream, self.number)
             ends.append(write)
         try:
-            self.send(RUN, self.number, {"type": kind, "content": content or {}, **more}, ends)
+            self.send(RUN, self.number, {"type": kind, "content": content or {}, **more}, ends if lend is None else [*ends, lend])
         finally:
             for fd in ends:
                 os.close(fd)
