@@ -295,20 +295,21 @@ class Kernel:
                 fork.end(_exit_status(self.shell, content))
             return content
         if kind == "freeze":
-            return self._freeze(request["content"])
+            return self._freeze()
         if kind == "history" and not self.history:
             return {"status": "ok", "history": []}
         return self.executor.call(cell, HANDLERS[kind], self.shell, request)
 
-    def _freeze(self, content):
+    def _freeze(self):
         if self.image < 0:
             raise ValueError("there is no image to freeze into")
-        most = content.get("most")
-        # Nothing of this request is part of the copy.
         try:
-            return twin.freeze(self, self.image, most if type(most) is int and most > 0 else 1 << 62)
+            return twin.freeze(self, self.image)
         except twin.NotCopied as e:
-            return {"status": "error", "ename": "NotCopied", "evalue": str(e), "traceback": []}
+            content = {"status": "error", "ename": type(e).__name__, "evalue": str(e), "traceback": []}
+            if type(e) is twin.NoRoom:
+                content["needs"] = e.needs
+            return content
 
     def begin_again(self):
         """In a copy of the process."""

@@ -8,6 +8,7 @@ the same call as the child did: it waits to be told what is the caller's, as eve
 from .safe import builtins as __builtins__  # isort: skip
 
 import ctypes
+import errno
 import json
 import os
 import select
@@ -33,14 +34,22 @@ class NotCopied(Exception):
     """This process cannot be copied as it is."""
 
 
+class NoRoom(NotCopied):
+    """The image is too small."""
+
+    def __init__(self, text, needs):
+        super().__init__(text)
+        self.needs = needs
+
+
 def prepare(library):
     global lib
     lib = library
     lib.gb_freeze_again.restype = ctypes.c_long
-    lib.gb_freeze_again.argtypes = [ctypes.c_int, ctypes.c_uint64]
+    lib.gb_freeze_again.argtypes = [ctypes.c_int]
 
 
-def freeze(kernel, image, most):
+def freeze(kernel, image):
     """The content of the reply; None in the copy, which has nobody to reply to."""
     if lib is None:
         raise NotCopied("this kernel was started cold")
@@ -58,7 +67,7 @@ def freeze(kernel, image, most):
     if pid:
         os.close(theirs)
         return _hear(pid, ours, lost)
-    _freeze_child(kernel, image, most, (ours, theirs), timers, maps)
+    _freeze_child(kernel, image, (ours, theirs), timers, maps)
     return None
 
 
@@ -88,6 +97,8 @@ def _hear(pid, fd, lost):
     if not said.endswith(DONE):
         raise NotCopied("the copy ended while it was made: it may have been out of memory")
     answer = json.loads(said)
+    if answer.get("errno") == errno.EFBIG:
+        raise NoRoom(answer["why"], answer["bytes"])
     if "why" in answer:
         raise NotCopied(answer["why"])
     return {"status": "ok", "lost": lost + answer["lost"], "bytes": answer["bytes"]}
@@ -111,20 +122,24 @@ def _reap(pid):
 # --- the child -----------------------------------------------------------------------------------------------
 
 
-def _freeze_child(kernel, image, most, pipe, timers, maps):
+def _freeze_child(kernel, image, pipe, timers, maps):
     """Returns in a copy only."""
     status = 1
     try:
         if carry.missing(maps):
             raise NotCopied("there is memory that a fork does not inherit (MADV_DONTFORK)")
         carried = carry.Carried({image, *pipe})
-        thawed = lib.gb_freeze_again(image, most)
+        thawed = lib.gb_freeze_again(image)
         if thawed > 0:
             # Nothing that is said now is the child's.
             pipe = None
             _become(kernel, carried, timers)
             return
-        answer = {"lost": carried.named(), "bytes": os.fstat(image).st_size} if thawed == 0 else {"why": lib.gb_why().decode()}
+        answer = {"bytes": ctypes.c_uint64.in_dll(lib, "gb_bytes").value}
+        if thawed == 0:
+            answer["lost"] = carried.named()
+        else:
+            answer["why"], answer["errno"] = lib.gb_why().decode(), -thawed
         status = 0
     except NotCopied as e:
         answer = {"why": str(e)}

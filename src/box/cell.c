@@ -53,10 +53,10 @@ bool cell_held(const struct job *j)
 	return k != NULL && k->kernel != NULL && k->kernel->to == j;
 }
 
-static void write_ends_close(struct cell *c)
+static void lent_close(struct cell *c)
 {
-	fd_close(&c->write_fd[0]);
-	fd_close(&c->write_fd[1]);
+	for (unsigned int i = 0; i < ARRAY_LEN(c->lent_fd); i++)
+		fd_close(&c->lent_fd[i]);
 }
 
 static void kernel_watch(struct init *in, struct job *k)
@@ -101,10 +101,11 @@ int cell_open(struct init *in, struct job *c, const struct job_spec *spec)
 	c->cell = malloc(sizeof(*c->cell));
 	if (c->cell == NULL)
 		return -ENOMEM;
-	*c->cell = (struct cell){ .write_fd = { -1, -1 }, .timeout_us = spec->timeout_us };
-	r = pipe_open(&c->out[0].fd, &c->cell->write_fd[0], true);
+	*c->cell = (struct cell){ .lent_fd = { -1, -1, -1 }, .timeout_us = spec->timeout_us };
+	r = pipe_open(&c->out[0].fd, &c->cell->lent_fd[0], true);
 	if (r == 0)
-		r = pipe_open(&c->out[1].fd, &c->cell->write_fd[1], true);
+		r = pipe_open(&c->out[1].fd, &c->cell->lent_fd[1], true);
+	c->cell->copies = (spec->flags & JOB_COPIES) != 0;
 	if (r < 0)
 		return r;
 	c->cell->kernel = k;
@@ -133,7 +134,7 @@ void cell_free(struct job *c)
 	if (c->cell == NULL)
 		return;
 	detach(c);
-	write_ends_close(c->cell);
+	lent_close(c->cell);
 	free(c->cell);
 	c->cell = NULL;
 }
@@ -156,18 +157,37 @@ void cell_asked(struct job *c)
 	c->deadline_us = job_deadline(c->started_us, c->cell->timeout_us);
 }
 
+/* What the keeper sends comes by another socket, and may come later than what the gate says behind it. */
+static bool has_all(struct init *in, struct cell *c)
+{
+	if (c->copies && c->lent_fd[2] < 0)
+		c->lent_fd[2] = fd_take(&in->copy_fd);
+	return !c->copies || c->lent_fd[2] >= 0;
+}
+
+void cells_look(struct init *in)
+{
+	for (unsigned int i = 0; i < JOBS_MAX; i++) {
+		struct job *j = &in->jobs[i];
+
+		if (j->state == JOB_RUNNING && j->cell != NULL && j->cell->copies)
+			input_feed(in, j);
+	}
+}
+
 /* The next packet of the request. */
 static int send_part(struct job *c)
 {
 	bool fits = c->in_len <= CHANNEL_PAYLOAD_MAX;
-	bool last = c->in_end && fits, first = c->cell->write_fd[0] >= 0;
+	bool last = c->in_end && fits, first = c->cell->lent_fd[0] >= 0;
+	size_t lent = first ? 2 + (size_t)(c->cell->lent_fd[2] >= 0) : 0;
 	size_t part = fits ? c->in_len : CHANNEL_PAYLOAD_MAX;
 	int r = channel_send(c->cell->kernel, CHANNEL_RUN, last ? 0 : CHANNEL_MORE, c->id,
-			     c->in_buf + c->in_at, part, first ? c->cell->write_fd : NULL);
+			     c->in_buf + c->in_at, part, c->cell->lent_fd, lent);
 
 	if (r < 0)
 		return r;
-	write_ends_close(c->cell); /* whose they are now: their end is to be seen */
+	lent_close(c->cell); /* whose they are now: their end is to be seen */
 	c->in_at += part;
 	c->in_len -= part;
 	c->in_taken += part;
@@ -181,7 +201,8 @@ void cell_feed(struct init *in, struct job *c)
 	struct job *k = c->cell->kernel;
 	int r = 0;
 
-	if (c->state != JOB_RUNNING || k == NULL || k->channel_fd < 0)
+	if (c->state != JOB_RUNNING || k == NULL || k->channel_fd < 0 ||
+	    (c->cell->lent_fd[0] >= 0 && !has_all(in, c->cell)))
 		return;
 	while (r == 0 && !c->cell->asked && (c->in_end || c->in_len >= CHANNEL_PAYLOAD_MAX))
 		r = send_part(c);
@@ -218,7 +239,7 @@ void cell_tell(struct init *in, const struct frame *f)
 	}
 	if (f->number != 0 && f->number <= c->cell->told)
 		return; /* said again, by a gate that took over */
-	r = channel_send(c->cell->kernel, CHANNEL_STDIN, flags, c->id, f->payload, f->len, NULL);
+	r = channel_send(c->cell->kernel, CHANNEL_STDIN, flags, c->id, f->payload, f->len, NULL, 0);
 	if (r < 0)
 		conn_refuse(in, f->id, -r, "the kernel does not listen");
 	else if (f->number != 0)
@@ -234,7 +255,7 @@ void cell_signal(struct init *in, struct job *c, int sig)
 	if (c->in_end || sig != SIGINT) {
 		/* A kernel that has the request may not listen to signals yet: it looks for this when it does. */
 		if (sig == SIGINT)
-			(void)channel_send(k, CHANNEL_INTERRUPT, 0, c->id, NULL, 0, NULL);
+			(void)channel_send(k, CHANNEL_INTERRUPT, 0, c->id, NULL, 0, NULL, 0);
 		(void)kill(k->pid, sig);
 		if (sig == SIGINT) {
 			c->cell->nudges = 0;
@@ -331,7 +352,7 @@ static void replied(struct init *in, struct job *c)
 	k->kernel->cell = NULL;
 	k->kernel->blocked = false;
 	k->kernel->again_us = 0;
-	write_ends_close(c->cell);
+	lent_close(c->cell);
 	c->ended_us = clock_us();
 	measure(c);
 	job_tell_exit(in, c);
@@ -355,7 +376,7 @@ static void orphan(struct init *in, struct job *k)
 		streams_pump(in, c);
 		detach(c);
 		if (c->state == JOB_RUNNING) {
-			write_ends_close(c->cell);
+			lent_close(c->cell);
 			c->state = JOB_ENDED;
 			c->cell->died = true;
 			c->status = k->status;
@@ -430,12 +451,13 @@ static ssize_t take_packet(struct init *in, struct job *k)
 	n->len = (size_t)len;
 	if (h.type == CHANNEL_WAITING && !k->ready) {
 		k->ready = true;
+		kit_copied(in);
 		conn_ready(in, k);
 	}
 	/* In packets of this size a kernel that does not read them harms only itself. */
 	if (h.type == CHANNEL_SYNC && n->len <= CHANNEL_HEADER + SYNC_MAX)
 		(void)channel_send(k, CHANNEL_SYNCED, 0, h.cell, n->packet + CHANNEL_HEADER,
-				   n->len - CHANNEL_HEADER, NULL);
+				   n->len - CHANNEL_HEADER, NULL, 0);
 	return len;
 }
 

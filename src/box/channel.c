@@ -18,12 +18,12 @@
 enum { MESSAGES_AT_ONCE = 64 };
 
 int channel_send(const struct job *j, uint8_t type, uint8_t flags, uint64_t cell, const void *p,
-		 size_t n, const int *fds)
+		 size_t n, const int *fds, size_t nfds)
 {
-	enum { RIGHTS = 2 * sizeof(int) };
+	enum { RIGHTS_MAX = 3 * sizeof(int) };
 	union {
 		struct cmsghdr head;
-		uint8_t space[CMSG_SPACE(RIGHTS)];
+		uint8_t space[CMSG_SPACE(RIGHTS_MAX)];
 	} control = { .space = { 0 } };
 	uint8_t head[CHANNEL_HEADER];
 	struct iovec iov[2] = {
@@ -39,13 +39,13 @@ int channel_send(const struct job *j, uint8_t type, uint8_t flags, uint64_t cell
 	msg_put_u16(&m, 0);
 	msg_put_u32(&m, 0);
 	msg_put_u64(&m, cell);
-	if (fds != NULL) {
+	if (nfds > 0) {
 		mh.msg_control = &control;
-		mh.msg_controllen = sizeof(control.space);
+		mh.msg_controllen = CMSG_SPACE(nfds * sizeof(int));
 		control.head.cmsg_level = SOL_SOCKET;
 		control.head.cmsg_type = SCM_RIGHTS;
-		control.head.cmsg_len = CMSG_LEN(RIGHTS);
-		(void)memcpy(CMSG_DATA(&control.head), fds, RIGHTS);
+		control.head.cmsg_len = CMSG_LEN(nfds * sizeof(int));
+		(void)memcpy(CMSG_DATA(&control.head), fds, nfds * sizeof(int));
 	}
 	return sendmsg(j->channel_fd, &mh, MSG_DONTWAIT | MSG_NOSIGNAL) < 0 ? -errno : 0;
 }
@@ -56,7 +56,7 @@ int channel_tell(const struct job *j, uint8_t type, const uint8_t *p, size_t n)
 	do {
 		bool more = n > CHANNEL_PAYLOAD_MAX;
 		size_t part = more ? CHANNEL_PAYLOAD_MAX : n;
-		int r = channel_send(j, type, more ? CHANNEL_MORE : 0, 0, p, part, NULL);
+		int r = channel_send(j, type, more ? CHANNEL_MORE : 0, 0, p, part, NULL, 0);
 
 		if (r < 0)
 			return r;

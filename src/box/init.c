@@ -71,6 +71,11 @@ static void control_event(struct init *in)
 		m.nfds = 0;
 	} else if (m.type == CONTROL_KIT) {
 		take_kit(in, &m);
+	} else if (m.type == CONTROL_COPY && m.nfds == 1) {
+		fd_close(&in->copy_fd);
+		in->copy_fd = m.fds[0];
+		m.nfds = 0;
+		cells_look(in);
 	}
 	chan_msg_close(&m);
 }
@@ -175,6 +180,7 @@ int main(int argc, char **argv)
 	in.sending = -1;
 	for (unsigned int i = 0; i < KIT_MAX; i++)
 		in.kit_fd[i] = in.kit_copy[i] = -1;
+	in.copy_fd = -1;
 	in.control_fd = INIT_CONTROL_FD;
 	in.mutant = argc > 1 ? argv[1] : "";
 	settle(&in);

@@ -69,7 +69,8 @@ struct kernel {
 /* What a JOB_CELL has beside. */
 struct cell {
 	struct job *kernel; /* NULL: it has ended, or the cell was given up */
-	int write_fd[2];    /* stdout and stderr, until the first packet has taken them along */
+	bool copies;        /* the third of these is to come with the keeper's next one */
+	int lent_fd[3]; /* stdout, stderr, an image: until the first packet has taken them along */
 	uint64_t timeout_us;
 	bool asked;          /* the whole request is in the channel */
 	bool died;           /* its kernel ended before it */
@@ -130,6 +131,7 @@ struct init {
 	int epoll_fd, control_fd, children_fd, gate_fd;
 	int kit_fd[KIT_MAX];   /* -1: this box has none */
 	int kit_copy[KIT_MAX]; /* -1: not made yet */
+	int copy_fd;           /* an image for the next cell with JOB_COPIES; -1: none */
 	unsigned int user;     /* uid and gid of user code */
 	uint64_t file_bytes;   /* RLIMIT_FSIZE of programs */
 	const char *mutant;    /* only in a build with mutants: what is left out */
@@ -230,7 +232,7 @@ void job_input_end(struct init *in, const struct frame *f);
 
 /* One packet, with two descriptors unless fds is NULL. 0 or -errno. */
 int channel_send(const struct job *j, uint8_t type, uint8_t flags, uint64_t cell, const void *p,
-		 size_t n, const int *fds);
+		 size_t n, const int *fds, size_t nfds);
 /* One message, as whole packets. 0 or -errno: it does not read, or is gone. */
 int channel_tell(const struct job *j, uint8_t type, const uint8_t *p, size_t n);
 /* The head of a kernel's next packet, which stays in the channel. As the next one. */
@@ -251,6 +253,8 @@ int cell_open(struct init *in, struct job *c, const struct job_spec *spec);
 void cell_free(struct job *c);
 /* Its request to the kernel, as far as that takes it. */
 void cell_feed(struct init *in, struct job *c);
+/* An image has come, for a cell that waits for one. */
+void cells_look(struct init *in);
 /* The request is complete: from now on time counts. */
 void cell_asked(struct job *c);
 void cell_signal(struct init *in, struct job *c, int sig);
@@ -301,6 +305,8 @@ void usage_set(struct rusage *u, uint64_t cpu_us, long peak_kib);
 
 /* A descriptor for a job, which stays ours. -ENOENT: this box was not given it; another -errno. */
 int kit_part(struct init *in, enum kit part);
+/* A process was thawed. What it was a copy of is for that one alone: the next one begins where every kernel does. */
+void kit_copied(struct init *in);
 
 /* --- spawn.c: from fork to exec --- */
 

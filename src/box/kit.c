@@ -94,3 +94,11 @@ int kit_part(struct init *in, enum kit part)
 	*mine = copy(in->kit_fd[part], copies[part].name, mode);
 	return *mine;
 }
+
+void kit_copied(struct init *in)
+{
+	if (in->kit_fd[KIT_BASE] < 0)
+		return;
+	fd_close(&in->kit_fd[KIT_IMAGE]);
+	in->kit_fd[KIT_IMAGE] = fd_take(&in->kit_fd[KIT_BASE]);
+}

@@ -29,6 +29,7 @@
 
 /* Descriptors of the child; those behind FD_KERNEL do not outlive exec. */
 enum { FD_CHANNEL = 3, FD_IMAGE, FD_FREEZE, FD_KERNEL, FD_REPORT, FD_THAW, FD_ARCHIVE, FD_MAX };
+enum { FD_BASE = FD_FREEZE }; /* of who thaws, and does not freeze */
 
 /* What becomes 0, 1, 2 and so on of the child; -1: nothing. Those up to FD_CHANNEL and FD_REPORT are ours to close. */
 struct pipes {
@@ -300,6 +301,7 @@ static int take_kit(struct init *in, const struct job_spec *spec, struct pipes *
 		int place;
 	} rows[] = {
 		{ thaw || freeze, KIT_IMAGE, FD_IMAGE },
+		{ thaw && in->kit_fd[KIT_BASE] >= 0, KIT_BASE, FD_BASE },
 		{ thaw, KIT_THAW, FD_THAW },
 		{ freeze, KIT_FREEZE, FD_FREEZE },
 		{ kit, KIT_KERNEL, FD_KERNEL },
@@ -311,7 +313,8 @@ static int take_kit(struct init *in, const struct job_spec *spec, struct pipes *
 
 		if (rows[i].wanted && fd < 0)
 			return fd == -ENOENT && spec->kind == JOB_FILE ? -ENOSYS : fd;
-		p->child[rows[i].place] = fd;
+		if (rows[i].wanted)
+			p->child[rows[i].place] = fd;
 	}
 	return 0;
 }

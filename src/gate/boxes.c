@@ -7,6 +7,7 @@
  * there is no gate. For an hour after its end a box is 410 and says why.
  */
 #include "gate/boxes.h"
+#include "gate/box_fork.h"
 #include "gate/box_net.h"
 
 #include "gate/fileop.h"
@@ -338,6 +339,7 @@ static void end_all(struct abox *a, enum abox_reason reason)
 	ttys_end(a);
 	streams_end(a);
 	file_calls_end(a);
+	forking_end(a);
 	tool_runs_end(a);
 	approvals_end(a);
 	tool_servers_end(a);

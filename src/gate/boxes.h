@@ -120,9 +120,12 @@ struct abox {
 	struct texts
 		wanted; /* rules that would allow what none has allowed, as keys: refused, or (NET_LEARN) let through */
 	struct idem_key idem;
-	uint64_t oom_kills; /* those that somebody was told of */
-	bool app;           /* its working directory is /app */
-	bool listens;       /* it has ports: */
+	uint64_t oom_kills;      /* those that somebody was told of */
+	bool app;                /* its working directory is /app */
+	bool mounted;            /* it shows directories of the host */
+	bool filling;            /* it is to be a copy of another one, and is not yet */
+	struct forking *forking; /* a copy of it is being made */
+	bool listens;            /* it has ports: */
 	uint16_t port[PORTS_OUTSIDE];
 	struct port *ports[BOX_PORTS_MAX];
 	struct published *published; /* by their numbers */
@@ -225,9 +228,13 @@ void box_standard(struct gate *g, struct box_request *q);
 
 /* What a dialect wants a box to be: by what is configured for the dialect, and within no other bounds. */
 struct box_wish {
+	const struct abox *like; /* of the same environment, and so on; NULL: of the default one */
+	const char *name;        /* NULL: none */
+	uint32_t image;          /* what its kernel is thawed from; 0: the usual one */
+	uint64_t idle_us;
 	struct limits limits;
-	struct texts env, metadata; /* go to the box, or away */
-	struct net_policy net;      /* the same */
+	struct texts env, metadata, tools; /* go to the box, or away */
+	struct net_policy net;             /* the same */
 	uint64_t ttl_us;
 };
 
@@ -243,6 +250,9 @@ void making_listens(struct abox *a);
 void making_refused(struct abox *a, const struct err *e);
 /* Release what was needed on the way. */
 void making_done(struct abox *a);
+struct field_str;
+/* Whether it may be the name of a box. */
+bool box_is_name(const struct field_str *s);
 /* Whether idle and ttl may be that long; -1: answered. */
 int box_check_times(struct req *r, bool ttl_set, int64_t ttl_s, bool idle_set, int64_t idle_s);
 /* Texts of a request into *t. -1: answered. */

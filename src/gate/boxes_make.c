@@ -138,8 +138,9 @@ struct making {
 	struct ci_strings *strings;
 	struct ci_body body;
 	struct box_request q;
-	char *text; /* the request's body, into which files point: the request may go first */
-	bool plain; /* no kernel waits in it */
+	char *text;     /* the request's body, into which files point: the request may go first */
+	uint32_t image; /* what its kernel is thawed from; 0: the usual one */
+	bool plain;     /* no kernel waits in it */
 	uint64_t began_us;
 	struct deferred deferred;
 };
@@ -391,7 +392,7 @@ static void get_box(struct abox *a)
 
 	q->env = a->made_of->row.id;
 	warm_want(a->made_of);
-	q->image = warm_image(a->made_of, WARM_KERNEL);
+	q->image = a->making->image != 0 ? a->making->image : warm_image(a->made_of, WARM_KERNEL);
 	if (q->image != 0 && q->nmounts == 0 && !a->making->plain)
 		a->box = pool_take(a->g, WARM_KERNEL, q, &a->pooled, &abox_ops, &pooled_ops, a);
 	a->has_pooled = a->box != NULL;
@@ -498,7 +499,7 @@ int box_take_texts(struct req *r, const char *field, const struct field_list *li
 	return 0;
 }
 
-static bool is_name(const struct field_str *s)
+bool box_is_name(const struct field_str *s)
 {
 	for (size_t i = 0; i < s->n; i++)
 		if (!(s->p[i] >= 'a' && s->p[i] <= 'z') && !(s->p[i] >= '0' && s->p[i] <= '9') &&
@@ -513,7 +514,7 @@ static int take_name(struct req *r, struct abox *a, const struct field_str *name
 
 	if (!name->set)
 		return 0;
-	if (!is_name(name)) {
+	if (!box_is_name(name)) {
 		own_refuse(r, OWN_INVALID_FIELD, "name",
 			   "'name' is made of a-z, 0-9, '-', '_' and '.'");
 		return -1;
@@ -796,6 +797,7 @@ static int take_all(struct req *r, struct abox *a, const struct box_create *in)
 		return -1;
 	if (take_environment(r, a, &in->environment) < 0)
 		return -1;
+	a->mounted = in->mounts.n > 0;
 	a->ttl_us = in->ttl_set ? (uint64_t)in->ttl_seconds * US_PER_S
 				: config_u64(c, CONF_BOX_TTL_DEFAULT);
 	if (a->ttl_us > ttl_max)
@@ -892,6 +894,17 @@ void box_create(struct req *r)
 	go_on(a, r);
 }
 
+static void be_like(struct abox *a, const struct abox *other)
+{
+	(void)memcpy(a->environment, other->environment, sizeof(a->environment));
+	abox_make_of(a, other->made_of);
+	a->app = other->app;
+	a->filling = true;
+	a->making->plain = false;
+	a->making->q.flags |=
+		(a->app ? BOX_APP : 0u) | (tool_rules_url(&other->tools) ? BOX_RAY : 0u);
+}
+
 void box_make(struct req *r, struct box_wish *w)
 {
 	struct abox *a = begin(r);
@@ -899,6 +912,7 @@ void box_make(struct req *r, struct box_wish *w)
 	if (a == NULL) {
 		texts_done(&w->env);
 		texts_done(&w->metadata);
+		texts_done(&w->tools);
 		net_policy_done(&w->net);
 		return;
 	}
@@ -907,10 +921,16 @@ void box_make(struct req *r, struct box_wish *w)
 	a->making->plain = true;
 	a->env = w->env;
 	a->metadata = w->metadata;
+	a->tools = w->tools;
 	a->net = w->net;
 	a->ttl_us = w->ttl_us;
-	a->idle_us = 0;
+	a->idle_us = w->idle_us;
+	a->making->image = w->image;
 	(void)snprintf(a->environment, sizeof(a->environment), "default");
+	if (w->name != NULL)
+		(void)snprintf(a->name, sizeof(a->name), "%s", w->name);
+	if (w->like != NULL)
+		be_like(a, w->like);
 	a->created_ms = own_now_ms(); /* for who looks at it meanwhile */
 	a->expires_ms = a->created_ms + a->ttl_us / 1000;
 	go_on(a, r);

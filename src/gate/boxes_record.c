@@ -10,7 +10,7 @@
 
 #include <string.h>
 
-enum { RECORD_VERSION = 6 };
+enum { RECORD_VERSION = 7 };
 
 static void put(const struct abox *a, struct msg_out *m, enum record_room room)
 {
@@ -27,6 +27,7 @@ static void put(const struct abox *a, struct msg_out *m, enum record_room room)
 	msg_put_u64(m, a->idle_us);
 	msg_put_u64(m, a->oom_kills);
 	msg_put_u8(m, a->app);
+	msg_put_u8(m, (uint8_t)((a->mounted ? 1u : 0) | (a->filling ? 2u : 0)));
 	msg_put_u8(m, a->listens);
 	for (unsigned int i = 0; i < PORTS_OUTSIDE; i++)
 		msg_put_u16(m, a->port[i]);
@@ -127,7 +128,7 @@ static void get_hash(struct msg_in *in, uint8_t hash[SHA256_DIGEST_LENGTH], bool
 static int load(struct abox *a, struct msg_in *in)
 {
 	char tenant[GATE_TENANT];
-	uint8_t kind = msg_get_u8(in), version = msg_get_u8(in);
+	uint8_t kind = msg_get_u8(in), version = msg_get_u8(in), flags;
 	bool body;
 
 	if (kind != RECORD_BOX || version != RECORD_VERSION)
@@ -143,6 +144,11 @@ static int load(struct abox *a, struct msg_in *in)
 	a->idle_us = msg_get_u64(in);
 	a->oom_kills = msg_get_u64(in);
 	a->app = msg_get_u8(in) != 0;
+	flags = msg_get_u8(in);
+	a->mounted = (flags & 1) != 0;
+	if ((flags & 2) !=
+	    0) /* who asked for it has gone, and it is only half of what it was to be */
+		return -ESTALE;
 	a->listens = msg_get_u8(in) != 0;
 	for (unsigned int i = 0; i < PORTS_OUTSIDE; i++)
 		a->port[i] = msg_get_u16(in);

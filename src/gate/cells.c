@@ -604,7 +604,8 @@ int cell_send(struct cell *c)
 	const char *argv[] = { kernel, NULL };
 	struct job_spec job = { .kind = JOB_CELL,
 				.flags = JOB_STDIN | (c->spill == NULL ? JOB_KEEP : 0) |
-					 (task_flows(&c->t) ? JOB_FLOW : 0),
+					 (task_flows(&c->t) ? JOB_FLOW : 0) |
+					 ((c->t.flags & TASK_COPIES) != 0 ? JOB_COPIES : 0),
 				.timeout_us = c->timeout_us,
 				.output_max = c->spill != NULL ? 0
 					      : task_flows(t)  ? cell_flow_ring(c)

@@ -237,7 +237,9 @@ static void not_begun(struct kernel *k)
 
 	log_line(&k->a->g->log, LOG_WARN, "kernel_failed", log_str("box", k->a->id),
 		 log_bool("warm", k->warm), log_str("said", k->said));
-	if (k->warm && !k->chilled) {
+	if (k->warm && !k->chilled && ++k->tries < KERNEL_THAW_TRIES) {
+		k->again = true;
+	} else if (k->warm && !k->chilled && !k->copy) {
 		k->chilled = true;
 		k->again = true;
 	} else {
@@ -263,6 +265,9 @@ static void on_ended(void *arg, const struct job_exit *x, uint64_t number)
 		return;
 	}
 	if (k->state == KERNEL_STARTING && !k->shunned) {
+		if (k->nsaid == 0 && x->how == JOB_EXITED)
+			k->nsaid = (size_t)snprintf(k->said, sizeof(k->said),
+						    "it ended with status %d", x->code);
 		not_begun(k);
 		return;
 	}
@@ -369,6 +374,8 @@ static void on_message(void *arg, uint64_t number, unsigned int flags, const uin
 	if ((flags & FRAME_MORE) != 0 || !starting)
 		return;
 	timer_clear(&k->a->g->loop, &k->late);
+	k->copy = false;
+	k->tries = 0;
 	k->state = KERNEL_IDLE;
 	jup_state(k, "idle");
 	kernel_turn(k);

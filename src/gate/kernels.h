@@ -19,6 +19,8 @@ enum {
 	KERNEL_SAID = 160,
 	KERNEL_UUID = 37, /* with its NUL */
 	KERNEL_INFO_MAX = 16 * 1024,
+	KERNEL_THAW_TRIES =
+		4, /* the stack comes anywhere, one time of a thousand to where an image has memory */
 };
 
 /* KERNEL_DYING: its process is about to be gone. */
@@ -58,10 +60,12 @@ struct kernel {
 	struct gjob job;
 	uint64_t job_id;
 	bool warm, adopted;
-	bool chilled;  /* a thawed one failed: start cold from now on */
-	bool again;    /* start another one when this is gone */
-	bool unwanted; /* drop it when its process is gone */
-	bool shunned;  /* the end that is under way is no accident */
+	bool chilled; /* a thawed one failed: start cold from now on */
+	bool copy;    /* what is to be thawed is a copy of another box's: nothing else will do */
+	unsigned int tries; /* in vain, to thaw one */
+	bool again;         /* start another one when this is gone */
+	bool unwanted;      /* drop it when its process is gone */
+	bool shunned;       /* the end that is under way is no accident */
 	struct cell *running;
 	struct cell *queue, *last; /* the next one first */
 	unsigned int nqueued;

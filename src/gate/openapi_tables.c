@@ -254,6 +254,8 @@ const struct api_member api_members[] = {
 	{ "Kernel", "cell", "string null", 0, NULL, "the one that it runs" },
 	{ "Kernel", "started_at", "string null", 0, NULL, "RFC 3339" },
 	{ "KernelList", "kernels", "Kernel", MEMBER_LIST, NULL, "the oldest first" },
+	{ "Fork", "boxes", "Box", MEMBER_LIST, NULL, "with count; without, the members of the new box stand beside lost" },
+	{ "Fork", "lost", "string", MEMBER_LIST, NULL, "what its kernel had and a copy has not: threads, sockets, processes" },
 	{ "Completion", "matches", "string", MEMBER_LIST, NULL, "what it could become" },
 	{ "Completion", "start", "integer", 0, NULL, "from this character on the match replaces what is there" },
 	{ "Completion", "end", "integer", 0, NULL, "up to this one" },

@@ -4,6 +4,7 @@
  * come from its rows.
  */
 #include "base/own.h"
+#include "gate/box_fork.h"
 #include "gate/boxes.h"
 #include "gate/env_builds.h"
 #include "gate/ipy.h"

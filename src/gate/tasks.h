@@ -43,6 +43,8 @@ enum task_flags {
 	TASK_WHOLE = 1u << 13,   /* of a cell: its reply is an event, as it came */
 	TASK_ASIDE = 1u << 14,   /* of a cell: no code, but a question; no list has it */
 	TASK_TALKS = 1u << 15,   /* of such a one: more may be said for it behind its end */
+	TASK_COPIES =
+		1u << 16, /* of such a one: its kernel gets the image that its box was sent last */
 };
 
 enum { TASK_ERROR_TEXT = 160, TASK_SUMMARY = 160, TASK_POINTS = 16, TASK_LABEL = 1024 };

@@ -147,7 +147,7 @@ static void on_sealed(void *arg, struct chan_msg *m, const struct err *e)
 static void on_box_ended(void *arg, const struct box_figures *f)
 {
 	struct warm_image *w = arg;
-	uint8_t body[4];
+	uint8_t body[12];
 	struct msg_out m;
 
 	(void)f;
@@ -158,6 +158,7 @@ static void on_box_ended(void *arg, const struct box_figures *f)
 	}
 	msg_out_init(&m, body, sizeof(body));
 	msg_put_u32(&m, w->making);
+	msg_put_u64(&m, 0);
 	if (keeper_ask(&w->g->keeper, OP_IMAGE_SEAL, body, m.len, on_sealed, w) < 0)
 		failed(w, "the keeper cannot be asked");
 }

@@ -301,6 +301,7 @@ int box_new(struct keeper *k, const struct box_request *q, uint64_t request, str
 	b->id = ++k->next_box;
 	b->limits = q->limits;
 	b->image = q->image;
+	b->base = (q->flags & BOX_FREEZES) != 0 ? 0 : image_base(k, q->image);
 	b->env = q->env;
 	b->freezes = (q->flags & BOX_FREEZES) != 0 ? q->image : 0;
 	b->request = request;
@@ -548,7 +549,7 @@ void boxes_reap(struct keeper *k)
 	pid_t pid;
 
 	while ((pid = waitpid(-1, &status, WNOHANG)) > 0) {
-		if (egress_reaped(k, pid, status))
+		if (egress_reaped(k, pid, status) || images_reaped(k, pid, status))
 			continue;
 		server_reaped(k, pid, status);
 		for (unsigned int i = 0; i < k->nboxes; i++) {
@@ -598,6 +599,7 @@ static bool finish(struct keeper *k, struct box *b)
 	fd_close(&b->refusals_fd);
 	free(b->record);
 	*b = (struct box){ .state = BOX_FREE };
+	images_turn(k);
 	envs_turn(k);
 	return true;
 }

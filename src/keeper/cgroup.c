@@ -420,6 +420,18 @@ void cgroup_figures(const struct cgroups *c, const struct box_cgroup *b, struct 
 	}
 }
 
+uint64_t cgroup_anonymous(const struct cgroups *c, const struct box_cgroup *b)
+{
+	uint64_t v;
+
+	if (c->version == 2 && io_read_keyed(b->fd[0], "memory.stat", "anon", &v) == 0)
+		return v;
+	if (c->version == 1 && b->fd[CG_MEMORY] >= 0 &&
+	    io_read_keyed(b->fd[CG_MEMORY], "memory.stat", "rss", &v) == 0)
+		return v;
+	return 0;
+}
+
 static void kill_members(int fd)
 {
 	char text[16384], *save = NULL;

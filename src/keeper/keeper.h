@@ -106,6 +106,8 @@ int cgroup_make(const struct cgroups *c, const char *name, const struct limits *
 int cgroup_limit(const struct cgroups *c, const struct box_cgroup *b, const struct limits *l,
 		 struct err *e);
 void cgroup_figures(const struct cgroups *c, const struct box_cgroup *b, struct box_figures *f);
+/* What its programs have of memory, files apart; 0: nobody knows. */
+uint64_t cgroup_anonymous(const struct cgroups *c, const struct box_cgroup *b);
 /* v1: descriptors to which a process writes "0" to enter; how many. */
 int cgroup_join_fds(const struct cgroups *c, const struct box_cgroup *b, int fds[CG_KIND_MAX]);
 /* Remove. 0, or -EBUSY while a process is still being taken down. */
@@ -163,7 +165,13 @@ enum { IMAGES_MAX = 128 }; /* a message lists them all */
 struct image_slot {
 	uint32_t id; /* 0: free */
 	int fd;
+	uint32_t
+		base; /* the image that this one refers to: a copy of a process that was thawed from it; 0: it is whole */
 	bool sealed;
+	bool dropped; /* no more boxes from it; it is there for images that refer to it, and for boxes that may yet be copied */
+	pid_t helper; /* makes room in it, for a copy; 0: nobody does */
+	uint64_t request; /* who is to be told when there is */
+	uint64_t box;     /* and which box then gets it */
 	uint64_t born_us;
 	char label[IMAGE_LABEL_MAX];
 };
@@ -258,6 +266,7 @@ struct box {
 	struct box_cgroup cgroup;
 	struct box_figures last; /* taken before the cgroup went */
 	uint32_t image;          /* it was made from this one, or freezes into it; 0: none */
+	uint32_t base;           /* what a copy of a process of it refers to; 0: none */
 	uint32_t freezes;        /* the same, while it can be written to */
 	uint32_t env;            /* environment that it shows; 0: the machine's own */
 	uint8_t *record;
@@ -415,8 +424,20 @@ void proc_help(const struct box *b);
 
 struct image_slot *image_find(struct keeper *k, uint32_t id);
 int image_new(struct keeper *k, const char *label, uint32_t *ret_id, struct err *e);
-int image_seal(struct keeper *k, uint32_t id, uint64_t *ret_bytes, struct err *e);
+/* bytes: how many are used; 0: all. */
+int image_seal(struct keeper *k, uint32_t id, uint64_t bytes, uint64_t *ret_bytes, struct err *e);
 void image_drop(struct keeper *k, uint32_t id);
+/* Give an empty one to a box that runs, when there is room in it: request is answered then. */
+int image_copy(struct keeper *k, const struct box *b, uint32_t id, uint64_t bytes, uint64_t request,
+	       struct err *e);
+/* Whether that was a helper of ours. */
+bool images_reaped(struct keeper *k, pid_t pid, int status);
+/* Nobody waits for answers any more. */
+void images_forget_gate(struct keeper *k);
+/* What a copy of a process in a box with this image refers to. */
+uint32_t image_base(const struct keeper *k, uint32_t id);
+/* A box has gone: so may images that were kept for it. */
+void images_turn(struct keeper *k);
 /* Whether a box with this image can be made. */
 int image_check(struct keeper *k, const struct box_request *q, struct err *e);
 /* Give a box's init what Python is started with, if it is to have that, and what makes archives. */

@@ -72,6 +72,7 @@ void keeper_drop_gate(struct keeper *k)
 	k->hello = false;
 	(void)epoll_ctl(k->epoll_fd, EPOLL_CTL_DEL, k->gate_fd, NULL);
 	fd_close(&k->gate_fd);
+	images_forget_gate(k);
 	for (unsigned int i = 0; i < k->nboxes; i++) {
 		struct box *b = &k->boxes[i];
 

@@ -142,6 +142,25 @@ static int op_REFUSALS(struct keeper *k, struct chan_msg *m)
 	return 0;
 }
 
+/* What a box writes there is its own, and read by boxes only; how much that may be follows from what its programs have, which its limit of memory bounds. */
+static int op_BOX_COPY(struct keeper *k, struct chan_msg *m)
+{
+	struct msg_in in;
+	struct box *b = ready_box(k, m, &in);
+	uint32_t image = msg_get_u32(&in);
+	uint64_t bytes = msg_get_u64(&in);
+	struct err e;
+
+	if (msg_end(&in) < 0)
+		return -1;
+	if (b == NULL)
+		return 0;
+	box_taken(b);
+	if (image_copy(k, b, image, bytes, m->request, &e) < 0)
+		ops_failed(k, m->request, &e);
+	return 0;
+}
+
 /* Names of the gate's own, bounded in number and length. */
 static int op_IMAGE_NEW(struct keeper *k, struct chan_msg *m)
 {
@@ -172,11 +191,14 @@ static int op_IMAGE_SEAL(struct keeper *k, struct chan_msg *m)
 	uint8_t body[8];
 	struct msg_in in;
 	struct msg_out out;
-	uint64_t bytes;
+	uint64_t bytes, used;
 	struct err e;
+	uint32_t id;
 
 	msg_in_init(&in, m->body, m->len);
-	if (image_seal(k, msg_get_u32(&in), &bytes, &e) < 0) {
+	id = msg_get_u32(&in);
+	used = msg_get_u64(&in);
+	if (image_seal(k, id, used, &bytes, &e) < 0) {
 		ops_failed(k, m->request, &e);
 		return 0;
 	}
@@ -240,7 +262,7 @@ static int op_IMAGE_LIST(struct keeper *k, struct chan_msg *m)
 	for (unsigned int i = 0; i < IMAGES_MAX; i++) {
 		const struct image_slot *s = &k->images[i];
 
-		if (s->id == 0)
+		if (s->id == 0 || s->dropped)
 			continue;
 		msg_put_u32(&out, s->id);
 		msg_put_u8(&out, s->sealed);

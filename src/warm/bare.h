@@ -34,7 +34,8 @@ struct bare_map {
 	uint64_t start, end;
 	uint32_t prot; /* PROT_* */
 	int shared;
-	uint64_t offset, device, inode; /* of its file; the device as it stands there, without its colon */
+	uint64_t offset, device,
+		inode;    /* of its file; the device as it stands there, without its colon */
 	const char *name; /* up to the end of the line; "" if it has none */
 	size_t name_len;
 };

@@ -8,8 +8,9 @@
  *   gb_prepare()            before the imports: the heap is to do without a program break
  *   gb_freeze(fd, taken, n) write the image, and which pages whoever thaws it is going to use; 0 in the process that froze, the
  *                           address of argc, argv, envp in one that thawed, -errno when this process cannot be frozen
- *   gb_freeze_again(fd, most) the same of a process that was thawed: an image of at most so many bytes, which refers to the one that this
- *                           process came from
+ *   gb_freeze_again(fd)     the same of a process that was thawed: an image which refers to the one that this process came from. It is written to memory
+ *                           of the file, as far as that reaches: who may write no large files may be frozen all the same
+ *   gb_bytes                how many that takes, also where there are not so many (EFBIG)
  *   gb_why()                what stood in the way
  *   gb_stops                not 0: the process stops itself when it has frozen, and when it was thawed: for who wants to compare them
  *
@@ -20,6 +21,7 @@
 #include "warm/image.h"
 
 #include <asm/prctl.h>
+#include <asm/stat.h>
 #include <errno.h>
 #include <linux/fcntl.h>
 #include <linux/mman.h>
@@ -41,6 +43,8 @@ enum {
 /* Of a word of pagemap: in memory, or swapped; a page of its file, and not of this process. */
 #define PRESENT (UINT64_C(3) << 62)
 #define OF_FILE (UINT64_C(1) << 61)
+/* Of an entry of pages, while it is only planned: they are of a file, and there may be less of them. */
+#define OF_A_FILE UINT64_C(1)
 
 /* Of the process's C library; a library without them cannot be frozen. */
 extern void *__curbrk __attribute__((weak));
@@ -56,14 +60,18 @@ struct scratch {
 	uint64_t pagemap[PAGEMAP_PAGES];
 	char text[TEXT_BYTES];
 	uint64_t offset; /* where in the image the next page goes */
-	uint64_t most;   /* how far that may be */
+	uint64_t
+		window; /* where the file is mapped, and is filled in the end; 0: it is written as it comes */
+	uint64_t size;          /* of the file */
 	uint64_t device, inode; /* of the image that this one refers to; 0: of none */
 	int again;
-	int fd, pagemap_fd;
+	int fd, pagemap_fd, mem_fd;
 };
 
 static struct scratch *const scratch = (struct scratch *)THAW_HOLE;
 static uint64_t regs[REG_MAX];
+__attribute__((visibility("default"))) extern uint64_t gb_bytes;
+uint64_t gb_bytes;
 static const char *why = "";
 
 /* As setjmp: 0 now, and another value when thaw jumps here. */
@@ -98,6 +106,7 @@ static int add(struct image_entry e)
 	struct image_entry *last = im->nentries > 0 ? &im->entries[im->nentries - 1] : NULL;
 
 	if (last != NULL && last->end == e.start && last->prot == e.prot && last->kind == e.kind &&
+	    last->from == e.from &&
 	    (e.kind == IMAGE_ZERO ||
 	     (e.kind != IMAGE_TOP && last->offset + (last->end - last->start) == e.offset))) {
 		last->end = e.end;
@@ -111,8 +120,10 @@ static int add(struct image_entry e)
 
 static int write_pages(uint64_t from, uint64_t to)
 {
-	if (to - from > scratch->most - scratch->offset)
-		return fail(EFBIG, "it has more memory than an image may have");
+	if (scratch->again) {
+		scratch->offset += to - from;
+		return 0;
+	}
 	while (from < to) {
 		long r = CALL4(SYS_pwrite64, scratch->fd, from, to - from, scratch->offset);
 
@@ -126,11 +137,13 @@ static int write_pages(uint64_t from, uint64_t to)
 	return 0;
 }
 
-static int add_pages(uint64_t start, uint64_t end, uint32_t prot)
+/* of_file: there may be less of them than is mapped. */
+static int add_pages(uint64_t start, uint64_t end, uint32_t prot, int of_file)
 {
 	struct image_entry e = { .start = start,
 				 .end = end,
 				 .offset = scratch->offset,
+				 .from = of_file != 0 ? OF_A_FILE : 0,
 				 .prot = prot,
 				 .kind = IMAGE_PAGES };
 	int r = write_pages(start, end);
@@ -193,7 +206,7 @@ static int add_touched(const struct bare_map *m, int based)
 			size_t end = stretch(scratch->pagemap, i, n, own, based);
 			uint64_t from = at + i * IMAGE_PAGE, to = at + end * IMAGE_PAGE;
 
-			r = own ? add_pages(from, to, m->prot) : add_rest(m, from, to, based);
+			r = own ? add_pages(from, to, m->prot, 0) : add_rest(m, from, to, based);
 			i = end;
 		}
 		if (r < 0)
@@ -228,7 +241,7 @@ static int add_map(const struct bare_map *m)
 {
 	struct image *im = &scratch->image;
 
-	if (bare_starts(m, "[vsyscall]") || m->start == THAW_HOLE)
+	if (bare_starts(m, "[vsyscall]") || m->start == THAW_HOLE || m->start == scratch->window)
 		return 0;
 	if (bare_is_special(m)) {
 		if (im->nspecials == IMAGE_SPECIALS)
@@ -255,7 +268,7 @@ static int add_map(const struct bare_map *m)
 		return add_touched(m, /* based= */ 0);
 	if (scratch->inode != 0 && m->inode == scratch->inode && m->device == scratch->device)
 		return add_touched(m, /* based= */ 1);
-	return add_pages(m->start, m->end, m->prot);
+	return add_pages(m->start, m->end, m->prot, 1);
 }
 
 /* The length of the text, or -errno. */
@@ -357,7 +370,7 @@ extern VISIBLE int gb_stops;
 VISIBLE const char *gb_why(void);
 VISIBLE int gb_prepare(void);
 VISIBLE long gb_freeze(int fd, const struct image_taken *taken, size_t n);
-VISIBLE long gb_freeze_again(int fd, uint64_t most);
+VISIBLE long gb_freeze_again(int fd);
 
 int gb_stops;
 
@@ -434,14 +447,86 @@ static int add_everything(int again)
 	scratch->image.refers = scratch->inode;
 	if (r == 0)
 		r = take_thread();
-	if (r == 0) /* whose text take_thread() has used */
-		n = read_maps();
-	if (r == 0)
-		r = n < 0 ? (int)n : each_map(add_map, n);
+	if (r < 0)
+		return r;
+	n = read_maps(); /* whose text take_thread() has used */
+	r = n < 0 ? (int)n : each_map(add_map, n);
 	return r == 0 ? check_room() : r;
 }
 
-static int freeze(int fd, const struct image_taken *taken, size_t n, uint64_t most, int again)
+static void copy(uint64_t to, uint64_t from, uint64_t n)
+{
+	__asm__ volatile("rep movsb" : "+D"(to), "+S"(from), "+c"(n) : : "memory");
+}
+
+/* Of a file there may be less than is mapped, and to touch the rest would end us. The kernel looks, and leaves zeros. */
+static void copy_of_file(uint64_t to, uint64_t from, uint64_t n)
+{
+	while (n > 0) {
+		long r = CALL4(SYS_pread64, scratch->mem_fd, to, n, from);
+
+		if (r <= 0)
+			r = IMAGE_PAGE;
+		to += (uint64_t)r;
+		from += (uint64_t)r;
+		n -= (uint64_t)r;
+	}
+}
+
+/* Everything that was planned, to where it belongs; then the head: half an image is none. */
+static void copy_everything(void)
+{
+	const struct image *im = &scratch->image;
+
+	(void)CALL3(SYS_madvise, scratch->window, scratch->offset, MADV_POPULATE_WRITE);
+	for (uint32_t i = 0; i < im->nentries; i++) {
+		const struct image_entry *e = &im->entries[i];
+
+		if (e->kind == IMAGE_TOP)
+			copy(scratch->window + e->offset, e->from, e->end - e->from);
+		else if (e->kind == IMAGE_PAGES && e->from == OF_A_FILE)
+			copy_of_file(scratch->window + e->offset, e->start, e->end - e->start);
+		else if (e->kind == IMAGE_PAGES)
+			copy(scratch->window + e->offset, e->start, e->end - e->start);
+	}
+	copy(scratch->window, (uint64_t)im, sizeof(*im));
+}
+
+static int open_window(void)
+{
+	struct stat st;
+	long at, mem = CALL3(SYS_open, "/proc/self/mem", O_RDONLY | O_CLOEXEC, 0);
+
+	if (mem < 0 || CALL2(SYS_fstat, scratch->fd, &st) < 0)
+		return fail(EIO, "the image cannot be looked at");
+	scratch->mem_fd = (int)mem;
+	scratch->size = (uint64_t)st.st_size;
+	if (scratch->size == 0)
+		return 0;
+	at = CALL6(SYS_mmap, 0, scratch->size, PROT_READ | PROT_WRITE, MAP_SHARED, scratch->fd, 0);
+	if (at < 0)
+		return fail((int)-at, "the image cannot be mapped");
+	scratch->window = (uint64_t)at;
+	return 0;
+}
+
+static int freeze_again(void)
+{
+	int r = open_window();
+
+	if (r == 0)
+		r = add_everything(1);
+	gb_bytes = scratch->offset;
+	if (r == 0 && scratch->offset > scratch->size)
+		r = fail(EFBIG, "it has more memory than there is room for in the image");
+	if (r == 0)
+		copy_everything();
+	if (scratch->window != 0)
+		(void)CALL2(SYS_munmap, scratch->window, scratch->size);
+	return r;
+}
+
+static int freeze(int fd, const struct image_taken *taken, size_t n, int again)
 {
 	uint64_t head = (sizeof(struct image) + IMAGE_PAGE - 1) / IMAGE_PAGE * IMAGE_PAGE;
 	long pagemap = CALL3(SYS_open, "/proc/self/pagemap", O_RDONLY | O_CLOEXEC, 0);
@@ -452,23 +537,23 @@ static int freeze(int fd, const struct image_taken *taken, size_t n, uint64_t mo
 	scratch->fd = fd;
 	scratch->pagemap_fd = (int)pagemap;
 	scratch->offset = head;
-	scratch->most = most > head ? most : head;
 	scratch->again = again;
 	scratch->image.magic = IMAGE_MAGIC;
 	add_taken(taken, n);
-	r = add_everything(again);
+	r = again ? freeze_again() : add_everything(0);
 	(void)CALL1(SYS_close, pagemap);
+	if (again)
+		return r;
 	/* The head comes last: half an image is none. */
 	if (r == 0 && CALL4(SYS_pwrite64, fd, &scratch->image, sizeof(struct image), 0) !=
 			      (long)sizeof(struct image))
 		r = fail(EIO, "the image cannot be written");
-	if (r == 0 && !again)
+	if (r == 0)
 		make_large(fd, scratch->offset);
 	return r;
 }
 
-static long freeze_or_thaw(int fd, const struct image_taken *taken, size_t n, uint64_t most,
-			   int again)
+static long freeze_or_thaw(int fd, const struct image_taken *taken, size_t n, int again)
 {
 	uint64_t thawed = save(regs);
 	long r;
@@ -483,7 +568,7 @@ static long freeze_or_thaw(int fd, const struct image_taken *taken, size_t n, ui
 		  MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED_NOREPLACE, -1, 0);
 	if (r != (long)THAW_HOLE)
 		return fail(EBUSY, "no room to work in");
-	r = freeze(fd, taken, n, most, again);
+	r = freeze(fd, taken, n, again);
 	(void)CALL2(SYS_munmap, THAW_HOLE, sizeof(struct scratch));
 	be_looked_at();
 	return r;
@@ -491,10 +576,10 @@ static long freeze_or_thaw(int fd, const struct image_taken *taken, size_t n, ui
 
 long gb_freeze(int fd, const struct image_taken *taken, size_t n)
 {
-	return freeze_or_thaw(fd, taken, n, UINT64_MAX, /* again= */ 0);
+	return freeze_or_thaw(fd, taken, n, /* again= */ 0);
 }
 
-long gb_freeze_again(int fd, uint64_t most)
+long gb_freeze_again(int fd)
 {
-	return freeze_or_thaw(fd, 0, 0, most, /* again= */ 1);
+	return freeze_or_thaw(fd, 0, 0, /* again= */ 1);
 }

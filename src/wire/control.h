@@ -24,7 +24,7 @@
 
 /* What a box is given: to start Python with, and the program that packs and unpacks archives. In this order; the body is a
  * u32 with a bit per descriptor that is there. One that does not fit in a message comes in another. */
-enum kit { KIT_THAW, KIT_FREEZE, KIT_KERNEL, KIT_IMAGE, KIT_ARCHIVE, KIT_MAX };
+enum kit { KIT_THAW, KIT_FREEZE, KIT_KERNEL, KIT_IMAGE, KIT_ARCHIVE, KIT_BASE, KIT_MAX };
 
 enum control_type {
 	CONTROL_GATE = 1,  /* keeper -> init, one descriptor: the stream of a new gate */
@@ -36,4 +36,5 @@ enum control_type {
 	CONTROL_TOOLS, /* plan -> keeper, of a box with BOX_TOOLS, one descriptor: the socket for calls of tools */
 	CONTROL_NET, /* plan -> keeper, of a box with BOX_NETWORK, two descriptors: its network namespace, and BOX_TRUST to be written to */
 	CONTROL_PORTS, /* plan -> keeper, of a box with BOX_PORTS: the listeners in its own network */
+	CONTROL_COPY, /* keeper -> init, one descriptor: an image for a cell with JOB_COPIES; an older one that was not used goes */
 };

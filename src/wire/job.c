@@ -57,7 +57,8 @@ static bool kind_fits(const struct job_spec *s, unsigned int argc)
 	if ((s->flags & (JOB_FLOW | JOB_KEEP)) == JOB_FLOW)
 		return false;
 	if (s->kind == JOB_CELL)
-		return argc == 1 && (s->flags & ~(uint32_t)(JOB_KEEP | JOB_FLOW)) == JOB_STDIN;
+		return argc == 1 &&
+		       (s->flags & ~(uint32_t)(JOB_KEEP | JOB_FLOW | JOB_COPIES)) == JOB_STDIN;
 	if (s->kind == JOB_FILE)
 		return argc >= 2 && (s->flags & ~(uint32_t)(JOB_STDIN | JOB_KEEP | JOB_ATTENDED |
 							    JOB_BENEATH)) == 0;
@@ -68,7 +69,7 @@ static bool kind_fits(const struct job_spec *s, unsigned int argc)
 		return false;
 	if ((s->flags & (JOB_ATTENDED | JOB_HELD)) == (JOB_ATTENDED | JOB_HELD))
 		return false;
-	return (s->flags & (JOB_FLOW | JOB_BENEATH)) == 0;
+	return (s->flags & (JOB_FLOW | JOB_BENEATH | JOB_COPIES)) == 0;
 }
 
 int job_spec_decode(const void *buf, size_t len, struct job_spec *s, void **ret_block)

@@ -21,7 +21,7 @@
 enum job_kind {
 	JOB_EXEC, /* argv is a command line */
 	JOB_FILE, /* argv: one of fileops.tbl, a path, and so on; no flag but JOB_STDIN, JOB_KEEP, JOB_ATTENDED, JOB_BENEATH */
-	JOB_CELL, /* argv: id of the kernel's job, decimal; JOB_STDIN, and no other flag but JOB_KEEP, JOB_FLOW */
+	JOB_CELL, /* argv: id of the kernel's job, decimal; JOB_STDIN, and no other flag but JOB_KEEP, JOB_FLOW, JOB_COPIES */
 	JOB_LINK, /* argv: a port, decimal; JOB_STDIN and JOB_ATTENDED, and no other flag but JOB_PROMPT */
 	JOB_KIND_MAX,
 };
@@ -54,7 +54,10 @@ enum job_flags {
 	JOB_PROMPT =
 		1u
 		<< 11, /* what it prints is an answer that somebody waits for: it is not collected */
-	JOB_FLAGS_ALL = (1u << 12) - 1,
+	JOB_COPIES =
+		1u
+		<< 12, /* of a cell: the kernel gets the image that the keeper sends, to freeze into; it waits for that */
+	JOB_FLAGS_ALL = (1u << 13) - 1,
 };
 
 /* How many bytes of input may be on their way that a job has not taken. More for files, of which nothing else is the measure. */

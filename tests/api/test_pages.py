@@ -245,7 +245,7 @@ ERRORS = {
     ("get", f"{BOX}/kernels"): IN_BOX, ("get", KERNEL): IN_BOX, ("delete", KERNEL): IN_BOX,
     ("post", f"{BOX}/ports"): TASK_MADE, ("get", f"{BOX}/ports"): IN_BOX, ("get", f"{BOX}/ports/{{port}}"): IN_BOX, ("delete", f"{BOX}/ports/{{port}}"): IN_BOX,
     ("put", f"{BOX}/network"): TOLD, ("post", f"{BOX}/tools"): IN_BOX | {413, 422, 429, 502}, ("get", f"{BOX}/approvals"): IN_BOX, ("post", f"{BOX}/approvals"): TOLD,
-    ("post", f"{BOX}/interrupt"): TOLD, ("post", f"{BOX}/restart"): TOLD,
+    ("post", f"{BOX}/interrupt"): TOLD, ("post", f"{BOX}/restart"): TOLD, ("post", f"{BOX}/fork"): TASK_MADE,
     ("get", FILES): IN_FILES, ("post", FILES): IN_FILES | {412, 413, 415}, ("get", FILE): IN_FILES | {416},
     ("put", FILE): IN_FILES | {412, 413}, ("post", FILE): IN_FILES | {412, 413, 415}, ("delete", FILE): IN_FILES,
     ("get", WATCH): IN_FILES, ("get", ARCHIVE): IN_FILES, ("put", ARCHIVE): IN_FILES | {413},

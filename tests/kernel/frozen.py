@@ -69,10 +69,11 @@ class Kernel(FakeInit):
         self.copies = []
         super().__init__(home, zygote=Thaw(home, image, base), **kw)
 
-    def freeze(self, most=None):
-        """The image, and the content of the reply."""
+    def freeze(self, room=256 << 20):
+        """The image, which has room for so much, and the content of the reply."""
         image = os.memfd_create("copy")
-        cell = self.request("freeze", {"most": most}, lend=image)
+        os.ftruncate(image, room)
+        cell = self.request("freeze", lend=image)
         result = self.finish(cell)
         return image, result.reply
 

@@ -103,7 +103,7 @@ def test_descriptors_of_the_kernel_are_its_own(kernel):
 
     before = fds(kernel)
     twin = kernel.copy()
-    assert kernel.freeze(most=1 << 20)[1]["status"] == "error"
+    assert kernel.freeze(room=1 << 20)[1]["status"] == "error"
     assert fds(kernel) == fds(twin) == fds(twin.copy()) == before
 
 
@@ -371,6 +371,7 @@ def again(): ctypes.c_int.in_dll(twin.lib, "gb_stops").value = 1
         one.run("d = [object() for _ in range(100000)]; libc.madvise(a, 4096 * 10, 4)")
     one.run("again()")
     image = os.memfd_create("copy")
+    os.ftruncate(image, 256 << 20)
     cell = one.request("freeze", lend=image)
     frozen_pid = stopped(lambda: children_of(one.process.pid))
     other = frozen.Kernel(kernel.home, image, kernel.base, configure=False)
@@ -409,8 +410,11 @@ def test_memory_that_cannot_be_copied_is_refused(kernel, what, says):
 
 def test_more_than_an_image_may_have_is_refused(kernel):
     kernel.run("x = bytearray(b'x') * (64 << 20)")
-    image, reply = kernel.freeze(most=32 << 20)
-    assert reply["ename"] == "NotCopied" and "more memory" in reply["evalue"] and os.fstat(image).st_size <= 33 << 20
+    image, reply = kernel.freeze(room=32 << 20)
+    assert reply["ename"] == "NoRoom" and "more memory" in reply["evalue"] and 64 << 20 < reply["needs"] < 128 << 20
+    os.close(image)
+    image, again = kernel.freeze(room=reply["needs"] + (1 << 20))
+    assert again["status"] == "ok", again
     os.close(image)
     kernel.run("del x")
     assert kernel.copy().run("1").value == "1"

@@ -41,7 +41,7 @@ static void start_kernel(void)
 	(void)signal(SIGPIPE, SIG_IGN);
 	in = calloc(1, sizeof(*in));
 	CHECK(in != NULL);
-	in->gate_fd = in->sending = -1;
+	in->gate_fd = in->sending = in->copy_fd = in->kit_fd[KIT_BASE] = -1;
 	CHECK(socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair) == 0);
 	channel = pair[1];
 	pid = fork();

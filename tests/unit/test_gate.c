@@ -478,7 +478,7 @@ static size_t box_record(uint8_t *buf, size_t size, unsigned int commands, uint6
 
 	msg_out_init(&m, buf, size);
 	msg_put_u8(&m, RECORD_BOX);
-	msg_put_u8(&m, 6);
+	msg_put_u8(&m, 7);
 	msg_put_str(&m, "aaaabbbbbbbbbbbbbbbbbbbbbb");
 	msg_put_str(&m, "name");
 	msg_put_str(&m, "local");
@@ -489,7 +489,9 @@ static size_t box_record(uint8_t *buf, size_t size, unsigned int commands, uint6
 	msg_put_u64(&m, US_PER_S);
 	msg_put_u64(&m, idle_us);
 	msg_put_u64(&m, 0);
-	msg_put_u16(&m, 0); /* neither /app nor ports */
+	msg_put_u8(&m, 0); /* not /app */
+	msg_put_u8(&m, 0); /* no mounts, not a copy that is being made */
+	msg_put_u8(&m, 0); /* no ports */
 	msg_put_u32(&m, 0);
 	for (int i = 0; i < LIMIT_ID_MAX; i++)
 		msg_put_u64(&m, limit_row((enum limit_id)i)->def);

@@ -154,12 +154,15 @@ static int decode(const uint8_t *buf, size_t len)
 /* Which flags a job of a kind may have, written down a second time. */
 static bool flags_fit(unsigned int kind, uint32_t flags, size_t argc)
 {
+	bool copies = (flags & JOB_COPIES) != 0;
+
 	if (kind >= JOB_KIND_MAX || (flags & ~(uint32_t)JOB_FLAGS_ALL) != 0)
 		return false;
+	flags &= ~(uint32_t)JOB_COPIES;
 	if (kind == JOB_CELL)
 		return argc == 1 && (flags == JOB_STDIN || flags == (JOB_STDIN | JOB_KEEP) ||
 				     flags == (JOB_STDIN | JOB_KEEP | JOB_FLOW));
-	if ((flags & JOB_FLOW) != 0)
+	if ((flags & JOB_FLOW) != 0 || copies)
 		return false;
 	if (kind == JOB_FILE)
 		return argc >= 2 && (flags & (JOB_PTY | JOB_SWEEP | JOB_HELD | JOB_THAW | JOB_KIT |
