@@ -56,6 +56,7 @@ CALLS = {
     "/v1/boxes/{box_id}/kernels/{kernel}": {"GET": "kernel.info", "DELETE": "kernel.delete"},
     "/v1/boxes/{box_id}/interrupt": {"POST": "interrupt"},
     "/v1/boxes/{box_id}/restart": {"POST": "restart"},
+    "/v1/boxes/{box_id}/fork": {"POST": "fork"},
     "/v1/boxes/{box_id}/complete": {"POST": "kernel.complete"},
     "/v1/boxes/{box_id}/is_complete": {"POST": "kernel.is_complete"},
     "/v1/boxes/{box_id}/inspect": {"POST": "kernel.inspect"},

@@ -881,6 +881,26 @@ class KernelRequest(TypedDict, total=False):
     kernel: str
 
 
+class ForkRequest(TypedDict, total=False):
+    # of the new box, as of one that is made; not with count
+    name: Union[str, None]
+    # how many; the answer is a list then
+    count: Union[int, None]
+    # how long it lives, whatever happens; null: as this one, from now on
+    ttl_seconds: Union[int, None]
+    # how long it lives without a command; null: as this one
+    idle_seconds: Union[int, None]
+    # yours; null: as of this one
+    metadata: Union[Dict[str, str], None]
+
+
+class Fork(TypedDict):
+    # with count; without, the members of the new box stand beside lost
+    boxes: List[Box]
+    # what its kernel had and a copy has not: threads, sockets, processes
+    lost: List[str]
+
+
 class _CompleteRequest(TypedDict):
     # a cell, as far as it was typed
     code: str
@@ -1097,6 +1117,7 @@ CALLS: Tuple[Tuple[str, str], ...] = (
     ("GET", "/v1/boxes/{box_id}/files/{path}"),
     ("POST", "/v1/boxes/{box_id}/files/{path}"),
     ("PUT", "/v1/boxes/{box_id}/files/{path}"),
+    ("POST", "/v1/boxes/{box_id}/fork"),
     ("POST", "/v1/boxes/{box_id}/inspect"),
     ("POST", "/v1/boxes/{box_id}/interrupt"),
     ("POST", "/v1/boxes/{box_id}/is_complete"),
@@ -1169,6 +1190,8 @@ __all__ = [
     "ErrorBody",
     "FigureValues",
     "FileEntry",
+    "Fork",
+    "ForkRequest",
     "InspectRequest",
     "Inspection",
     "IsComplete",

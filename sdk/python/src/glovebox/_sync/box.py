@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 import os
-from typing import List, Mapping, Optional, Sequence, TYPE_CHECKING, Tuple, Union
+from typing import Dict, List, Mapping, Optional, Sequence, TYPE_CHECKING, Tuple, Union
 
 from .. import _json, _owner, _tls, types
 from .._fields import InitialFiles, NetworkGiven, box_reference, creation, seconds
@@ -24,6 +24,17 @@ if TYPE_CHECKING:
     from .client import Client
 
 _END_S = 20.0
+
+
+def _fork_fields(ttl: Optional[float], idle: Optional[float], metadata: Optional[Mapping[str, str]]) -> Dict[str, object]:
+    fields: Dict[str, object] = {}
+    if ttl is not None:
+        fields["ttl_seconds"] = seconds(ttl, "ttl")
+    if idle is not None:
+        fields["idle_seconds"] = seconds(idle, "idle")
+    if metadata is not None:
+        fields["metadata"] = dict(metadata)
+    return fields
 
 
 class Box(Running):
@@ -64,6 +75,8 @@ class Box(Running):
         self._opening = io.Lock()
         self._closed = False
         self._process = os.getpid()
+        #: Of a fork: what it was made of had these, and it has not: threads, processes, sockets.
+        self.lost: Tuple[str, ...] = ()
         #: Its files.
         self.files = Files(self)
         #: What it may reach.
@@ -224,6 +237,34 @@ class Box(Running):
                   "metadata": None if metadata is None else dict(metadata)}
         http, path = self.way()
         return box_info(http.answer("PATCH", path, {key: value for key, value in fields.items() if value is not None}))
+
+    # --- copies -------------------------------------------------------------------------------------------------------
+
+    def fork(self, name: Optional[str] = None, *, ttl: Optional[float] = None, idle: Optional[float] = None,
+             metadata: Optional[Mapping[str, str]] = None) -> Box:
+        """Another box with the same variables and the same files, each on its own from then on; it ends when it is left or closed, or with the
+        private server of this one. What it does not have is in its `lost`."""
+        fields = _fork_fields(ttl, idle, metadata)
+        if name is not None:
+            fields["name"] = name
+        http, path = self.way()
+        answer = http.answer("POST", f"{path}/fork", fields)
+        return self._forked(http, answer, answer)
+
+    def forks(self, count: int, *, ttl: Optional[float] = None, idle: Optional[float] = None,
+              metadata: Optional[Mapping[str, str]] = None) -> List[Box]:
+        """Several at once: the session is written down once."""
+        fields = _fork_fields(ttl, idle, metadata)
+        fields["count"] = count
+        http, path = self.way()
+        answer = http.answer("POST", f"{path}/fork", fields)
+        return [self._forked(http, row, answer) for row in _json.objects(answer, "boxes")]
+
+    def _forked(self, http: Http, answer: _json.Object, said: _json.Object) -> Box:
+        box = Box(client=self._client)
+        box._known(http, answer, True)
+        box.lost = _json.texts(said, "lost")
+        return box
 
     # --- kernels and terminals ------------------------------------------------------------------------------------------
 
