@@ -289,6 +289,23 @@ def test_an_image_cannot_be_changed_any_more(box):
         assert fork.value("x") == "1"
 
 
+@pytest.mark.parametrize("count", [pytest.param(20, id="some"), pytest.param(1000, id="1000", marks=pytest.mark.slow)])
+def test_nothing_is_left_of_many(box, count):
+    """Neither in the one that is copied again and again nor in the server."""
+    # But for pipes: those of the last cells stay open.
+    look = ("import os\nkinds = [os.readlink(f'/proc/self/fd/{d}').split(':')[0] for d in os.listdir('/proc/self/fd') if os.path.lexists(f'/proc/self/fd/{d}')]\n"
+            "sorted(kind for kind in kinds if kind != 'pipe'), len([p for p in os.listdir('/proc') if p.isdigit()])")
+    box.ok("x = list(range(10000))")
+    with forks(box):
+        pass
+    seen, before, keeper = box.value(look), images(box.server), len(os.listdir(f"/proc/{box.server.pid_of('keeper')}/fd"))
+    for n in range(count):
+        with forks(box) as ([fork], _):
+            assert n % 50 or fork.value("len(x)") == "10000"
+    assert box.value(look) == seen
+    until(lambda: images(box.server) == before and len(os.listdir(f"/proc/{box.server.pid_of('keeper')}/fd")) <= keeper, "no descriptor is left in the keeper")
+
+
 # --- memory --------------------------------------------------------------------------------------------------
 
 

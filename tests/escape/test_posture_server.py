@@ -114,6 +114,47 @@ def test_beside_others(server):
         posture.compare(by_execute(server), "execute")
 
 
+class Box:
+    """One with cells, and its forks."""
+
+    def __init__(self, server, answer=None):
+        self.server = server
+        self.path = f"/v1/boxes/{(answer or server.call('POST', '/v1/boxes', {})[1])['id']}"
+
+    def cell(self, code):
+        status, answer = self.server.call("POST", f"{self.path}/cells", {"code": code})
+        assert (status, answer["status"]) == (200, "ok"), answer
+        return answer["stdout"]
+
+    def report(self):
+        self.cell(f"import runpy\nopen('/tmp/r.py', 'w').write({posture.program()!r})\nrunpy.run_path('/tmp/r.py', run_name='__main__')")
+        return json.loads(self.cell("print(open('report.json').read())"))
+
+    def fork(self):
+        status, answer = self.server.call("POST", f"{self.path}/fork", {})
+        assert status == 201, answer
+        return Box(self.server, answer)
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        assert self.server.request("DELETE", self.path)[0] == 204
+
+
+def test_a_fork_is_as_closed_as_any_kernel(server):
+    """Its process went on in the middle of a call, in a box that it was not born in."""
+    if server.start_way == "cold":
+        pytest.skip("kernels that were started cold are not forked")
+    with Box(server) as box:
+        box.cell("x = 1")
+        with box.fork() as fork, Box(server) as other:
+            other.cell("x = 1")
+            ours, theirs = fork.report(), other.report()
+    assert ours.pop("namespaces").keys() == theirs.pop("namespaces").keys()
+    assert ours == theirs
+
+
 # --- what the server has and the box does not ------------------------------------------------------------------
 
 
