@@ -28,6 +28,7 @@ static const struct verb {
 	{ "exec", verb_exec, "run a command or a cell in a box that is there", NULL },
 	{ "cp", verb_cp, "copy files into a box or out of it", NULL },
 	{ "logs", verb_logs, "what cells and commands of a box have said", NULL },
+	{ "fork", verb_fork, "boxes with the variables and files of one that is there", NULL },
 	{ "kill", verb_kill, "end boxes", NULL },
 	{ "ipybox", verb_ipybox, "a box on two ports, for programs that are written for ipybox",
 	  "ipybox" },

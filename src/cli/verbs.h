@@ -17,6 +17,7 @@ int verb_exec(int argc, char **argv);
 int verb_cp(int argc, char **argv);
 int verb_logs(int argc, char **argv);
 int verb_kill(int argc, char **argv);
+int verb_fork(int argc, char **argv);
 int verb_ipybox(int argc, char **argv);
 int verb_mcp(int argc, char **argv);
 int verb_tools(int argc, char **argv);

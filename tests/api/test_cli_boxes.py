@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The verbs about boxes of a server: ps, exec, cp, kill, logs. As people and scripts call them, with real boxes."""
+"""The verbs about boxes of a server: ps, exec, cp, kill, logs, fork. As people and scripts call them, with real boxes."""
 import io
 import json
 import os
@@ -15,7 +15,7 @@ import pytest
 from between import LOST, Between, refusal
 from cells import NO_POOL, Session
 from conftest import stat_of
-from server import mark, needs_root, serve, shared, until  # noqa: F401
+from server import WARM, mark, needs_root, serve, shared, until  # noqa: F401
 from terminal import SANE, Terminal, glovebox
 from test_shell import PNG, is_full, url
 
@@ -54,7 +54,7 @@ def first_answers(end, answers):
 
 # --- all of them ---------------------------------------------------------------------------------------------
 
-VERBS = {"ps": [], "exec": ["name:x", "true"], "cp": ["name:x:a", "b"], "kill": ["name:x"], "logs": ["name:x"]}
+VERBS = {"ps": [], "exec": ["name:x", "true"], "cp": ["name:x:a", "b"], "kill": ["name:x"], "logs": ["name:x"], "fork": ["name:x"]}
 
 
 @pytest.mark.parametrize("verb", VERBS)
@@ -67,7 +67,7 @@ def test_help_and_nobody(run, verb, tmp_path):
     assert done.returncode == 125 and b"unknown option" in done.stderr
 
 
-@pytest.mark.parametrize("verb", ["exec", "cp", "kill", "logs"])
+@pytest.mark.parametrize("verb", ["exec", "cp", "kill", "logs", "fork"])
 def test_boxes_that_are_none(call, verb, tmp_path):
     for name in ("a" * 26, "name:nobody"):
         words = [word.replace("name:x", name) for word in VERBS[verb]]
@@ -75,6 +75,33 @@ def test_boxes_that_are_none(call, verb, tmp_path):
         assert done.returncode == (1 if verb == "kill" else 125) and b"there is no box" in done.stderr, done
     words = [word.replace("name:x", "UPPER") for word in VERBS[verb]]
     assert call(verb, *words, cwd=tmp_path).returncode == 125
+
+
+# --- fork ----------------------------------------------------------------------------------------------------
+
+
+def test_fork(serve, run):
+    server = serve(env=NO_POOL, **WARM)
+
+    def fork(*words):
+        return run("fork", "--url", url(server), *words)
+
+    with Session(server, name="first") as box:
+        box.ok("import threading\nx = 1\nthreading.Thread(target=threading.Event().wait, name='waits', daemon=True).start()")
+        done = fork("--name", "second", "name:first")
+        assert (done.returncode, done.stderr) == (0, b"glovebox: not in the copy: thread waits\n"), done
+        assert run("exec", "--url", url(server), done.stdout.decode().strip(), "-c", "x").stdout == b"1\n"
+        done = fork("-n", "2", box.id)
+        made = done.stdout.decode().split()
+        assert len(set(made)) == 2
+        answer = lines(fork("--json", "-n", "1", box.id))[0]
+        assert answer["lost"] == ["thread waits"] and answer["boxes"][0]["state"] == "ready"
+        assert run("kill", "--url", url(server), "name:second", *made, answer["boxes"][0]["id"]).returncode == 0
+        for words, says in ((["-n", "0", box.id], b"from 1 to 64"), (["-n", "65", box.id], b"from 1 to 64"), ([], b"no box to fork"), ([box.id, box.id], b"one box"),
+                            (["--name", "a", "-n", "2", box.id], b"one name"), (["--name", "first", box.id], b"has the name")):
+            done = fork(*words)
+            assert done.returncode == 125 and says in done.stderr and not done.stdout, done
+        assert [one["id"] for one in server.call("GET", "/v1/boxes")[1]["boxes"]] == [box.id]
 
 
 # --- ps ------------------------------------------------------------------------------------------------------
