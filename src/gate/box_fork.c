@@ -10,6 +10,7 @@
 #include "base/own.h"
 #include "gate/box_carry.h"
 #include "gate/kernels.h"
+#include "gate/mcp_work.h"
 #include "gate/pool.h"
 #include "wire/json_text.h"
 #include "wire/msg.h"
@@ -583,6 +584,36 @@ static int check_box(struct req *r, const struct abox *a)
 	return -1;
 }
 
+/* What a dialect knows its own boxes by: a copy is nobody's session. */
+static bool is_of_dialect(const char *key)
+{
+	return strcmp(key, BOX_SESSION_KEY) == 0 || strcmp(key, MCP_BOX_KEY) == 0 ||
+	       strncmp(key, "jupyter.", 8) == 0;
+}
+
+static int take_metadata(struct req *r, const struct abox *a, const struct fork_in *in,
+			 struct forking *f)
+{
+	const char *key, *value;
+	size_t at = 0;
+	int rc = 0;
+
+	if (in->metadata_set) {
+		rc = box_take_texts(r, "metadata", &in->metadata, false, &f->metadata);
+		if (rc < 0 || texts_get(&f->metadata, BOX_SESSION_KEY) == NULL)
+			return rc;
+		own_refuse(r, OWN_INVALID_FIELD, "metadata",
+			   "'metadata." BOX_SESSION_KEY "' is set by the Sandbox Runtime dialect");
+		return -1;
+	}
+	while (rc == 0 && texts_next(&a->metadata, &at, &key, &value))
+		if (!is_of_dialect(key))
+			rc = texts_add(&f->metadata, key, strlen(key), value, strlen(value));
+	if (rc < 0)
+		own_refuse(r, OWN_NO_MEMORY, NULL, "out of memory");
+	return rc;
+}
+
 static int take(struct req *r, const struct abox *a, const struct fork_in *in, struct forking *f)
 {
 	const struct abox *other;
@@ -609,14 +640,7 @@ static int take(struct req *r, const struct abox *a, const struct fork_in *in, s
 	f->ttl_us = in->ttl_set ? (uint64_t)in->ttl_seconds * 1000000u : a->ttl_us;
 	f->idle_us = in->idle_set ? (uint64_t)in->idle_seconds * 1000000u : a->idle_us;
 	f->list = in->count_set;
-	if (in->metadata_set)
-		return box_take_texts(r, "metadata", &in->metadata, false, &f->metadata);
-	if (copy_texts(&a->metadata, &f->metadata) < 0) {
-		own_refuse(r, OWN_NO_MEMORY, NULL, "out of memory");
-		return -1;
-	}
-	texts_remove(&f->metadata, BOX_SESSION_KEY);
-	return 0;
+	return take_metadata(r, a, in, f);
 }
 
 static struct forking *forking_new(struct req *r, struct abox *a, unsigned int n)

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 /* Tools of MCP that run something in a box: cells and commands; and boxes themselves. */
+#include "gate/box_fork.h"
 #include "gate/kernels.h"
 #include "gate/mcp_work.h"
 
@@ -29,6 +30,7 @@ struct install_in {
 
 struct box_in {
 	struct field_str box, name;
+	int64_t count;
 };
 
 /* clang-format off */
@@ -64,6 +66,12 @@ static const struct field create_rows[] = {
 	{ "name", FIELD_STRING, FIELD_NULLABLE, 1, BOX_NAME - 1, 0, offsetof(struct box_in, name), .doc = "yours, and unique: name:x stands for the box then; a-z, 0-9, '-', '_' and '.'" },
 };
 const struct fields mcp_create_fields = { "create_box", create_rows, ARRAY_LEN(create_rows), sizeof(struct box_in), FIELDS_CLOSED };
+
+static const struct field fork_rows[] = {
+	{ "count", FIELD_INT, 0, 1, FORK_MAX, 1, offsetof(struct box_in, count), .doc = "how many" },
+	{ "box", FIELD_STRING, FIELD_NULLABLE, 1, MCP_BOX_NAME - 1, 0, offsetof(struct box_in, box), .doc = MCP_BOX_DOC },
+};
+const struct fields mcp_fork_fields = { "fork_box", fork_rows, ARRAY_LEN(fork_rows), sizeof(struct box_in), FIELDS_CLOSED };
 
 static const struct field delete_rows[] = {
 	{ "box", FIELD_STRING, FIELD_REQUIRED, 1, MCP_BOX_NAME - 1, 0, offsetof(struct box_in, box), .doc = "which box: what create_box returned, or name:x" },
@@ -557,6 +565,59 @@ void mcp_create_box(struct mcp_call *c)
 		json_bytes(&j, "name", in->name.p, in->name.n);
 	json_close(&j, '}');
 	mcp_work_ask(w, box_create, &j);
+}
+
+/* Their handles, a line each; and what they lack. */
+static void on_forked(struct mcp_work *w, const char *body, size_t n)
+{
+	struct json_text root = { NULL, 0 }, key, value;
+	struct json_walk walk;
+	struct json text, j;
+
+	(void)json_text_read(body, n, &root);
+	json_init(&text);
+	json_raw(&text, "", 0);
+	walk = json_walk(mcp_get(root, "boxes"));
+	while (json_walk_next(&walk, &key, &value)) {
+		add_string(&text, mcp_get(value, "id"));
+		json_raw(&text, "\n", 1);
+	}
+	mcp_result_begin(w->c, &j);
+	json_open(&j, "content", '[');
+	mcp_put_text(&j, text.buf != NULL ? text.buf : "", text.len);
+	json_close(&j, ']');
+	json_open(&j, "structuredContent", '{');
+	json_open(&j, "boxes", '[');
+	walk = json_walk(mcp_get(root, "boxes"));
+	while (json_walk_next(&walk, &key, &value))
+		json_text_put(mcp_get(value, "id"), &j, NULL);
+	json_close(&j, ']');
+	json_text_put(mcp_get(root, "lost"), &j, "lost");
+	json_close(&j, '}');
+	j.failed = j.failed || text.failed;
+	mcp_result_end(mcp_work_end(w), &j);
+	json_done(&text);
+}
+
+void mcp_fork_box(struct mcp_call *c)
+{
+	struct mcp_work *w = mcp_work_new(c, &mcp_fork_fields, offsetof(struct box_in, box), NULL);
+	const struct box_in *in;
+	struct json j;
+
+	if (w == NULL)
+		return;
+	if (!mcp_work_find_box(w)) {
+		mcp_work_fail(w, "there is no box yet that could be forked");
+		return;
+	}
+	in = w->in;
+	w->replied = on_forked;
+	json_init(&j);
+	json_open(&j, NULL, '{');
+	json_i64(&j, "count", in->count);
+	json_close(&j, '}');
+	mcp_work_ask(w, box_fork, &j);
 }
 
 void mcp_delete_box(struct mcp_call *c)

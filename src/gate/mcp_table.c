@@ -28,6 +28,11 @@
 #define BOX_OUTPUT                                                             \
 	"{\"type\":\"object\",\"properties\":{\"box\":{\"type\":\"string\"}}," \
 	"\"required\":[\"box\"]}"
+#define FORK_OUTPUT                                                                               \
+	"{\"type\":\"object\",\"properties\":{\"boxes\":{\"type\":\"array\",\"items\":{\"type\":" \
+	"\"string\"}},"                                                                           \
+	"\"lost\":{\"type\":\"array\",\"items\":{\"type\":\"string\"}}},\"required\":[\"boxes\"," \
+	"\"lost\"]}"
 #define LIST_OUTPUT                                                                        \
 	"{\"type\":\"object\",\"properties\":{\"entries\":{\"type\":\"array\",\"items\":{" \
 	"\"type\":\"object\",\"properties\":{\"path\":{\"type\":\"string\"},"              \
@@ -61,6 +66,7 @@ static const struct {
 	{ "register_mcp_server", "Register an MCP server", "Make the tools of an MCP server available to code in the box, as typed functions: `from mcptools.NAME.tool import Params, run`. The server runs inside the box. Returns the names of the modules.", NULL, REGISTER_OUTPUT, WRITES, mcp_register },
 	{ "reset", "Start anew", "Start the IPython session anew: variables are gone, files stay.", &mcp_reset_fields, NULL, WRITES, mcp_reset },
 	{ "create_box", "Make a box", "Make a further box, with variables and files of its own. Returns its handle, for 'box' of other tools.", &mcp_create_fields, BOX_OUTPUT, WRITES, mcp_create_box },
+	{ "fork_box", "Fork a box", "Make further boxes with the same variables and the same files as this one: to go on from here in several ways. Returns their handles, for 'box' of other tools.", &mcp_fork_fields, FORK_OUTPUT, WRITES, mcp_fork_box },
 	{ "delete_box", "End a box", "End a box, and all that is in it.", &mcp_delete_fields, NULL, WRITES, mcp_delete_box },
 };
 

@@ -86,6 +86,7 @@ void mcp_install(struct mcp_call *c);
 void mcp_register(struct mcp_call *c);
 void mcp_reset(struct mcp_call *c);
 void mcp_create_box(struct mcp_call *c);
+void mcp_fork_box(struct mcp_call *c);
 void mcp_delete_box(struct mcp_call *c);
 void mcp_list_files(struct mcp_call *c);
 void mcp_read_file(struct mcp_call *c);
@@ -96,5 +97,5 @@ void mcp_complete(struct mcp_call *c);
 
 extern const char mcp_register_schema[];
 extern const struct fields mcp_cell_fields, mcp_command_fields, mcp_install_fields,
-	mcp_reset_fields, mcp_create_fields, mcp_delete_fields, mcp_list_fields, mcp_read_fields,
-	mcp_write_fields;
+	mcp_reset_fields, mcp_create_fields, mcp_fork_fields, mcp_delete_fields, mcp_list_fields,
+	mcp_read_fields, mcp_write_fields;

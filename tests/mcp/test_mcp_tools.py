@@ -401,11 +401,27 @@ def test_a_session_whose_box_has_gone_gets_another(one, boxes, server):
     assert list(boxes()) != [box]
 
 
+def test_forks(one, server, boxes):
+    assert one.call("fork_box")["isError"] and "no box yet" in one.text("fork_box")
+    one.call("execute_ipython_cell", code="import threading; x = [1]\nthreading.Thread(target=threading.Event().wait, name='waits', daemon=True).start()")
+    [mine] = boxes()
+    result = one.call("fork_box", count=2)
+    made = result["structuredContent"]
+    assert joined(result).split() == made["boxes"] and made["lost"] == ["thread waits"]
+    for box in made["boxes"]:
+        assert one.text("execute_ipython_cell", code="x.append(2); x", box=box) == "[1, 2]\n"
+    assert one.text("execute_ipython_cell", code="x") == "[1]\n", "the connection has its box, and not one of those"
+    assert set(boxes()) == {mine, *made["boxes"]} and not any(boxes()[box] for box in made["boxes"]), "and a copy is not this session's"
+    assert one.call("fork_box", count=0)["isError"]
+    for box in made["boxes"]:
+        one.call("delete_box", box=box)
+
+
 def test_a_box_of_somebody_else(one, server):
     box = one.call("run_command", command="true")["structuredContent"]["box"]
     other = Speaker(server, TOKENS["two"])
     for tool, arguments in {"execute_ipython_cell": {"code": "1"}, "run_command": {"command": "true"}, "read_file": {"path": "x"}, "reset": {},
-                            "write_file": {"path": "x", "content": ""}, "list_files": {}, "delete_box": {}, "install_package": {"package_name": "x"}}.items():
+                            "write_file": {"path": "x", "content": ""}, "list_files": {}, "delete_box": {}, "fork_box": {}, "install_package": {"package_name": "x"}}.items():
         result = other.call(tool, box=box, **arguments)
         assert result["isError"] and "there is no box" in joined(result), tool
     assert one.text("run_command", command="echo there") == "there\n"
