@@ -930,6 +930,13 @@ void gjob_signal(struct gjob *j, int sig, unsigned int scope)
 	(void)send_frame(j->box, FRAME_SIGNAL, j->id, 0, body, m.len);
 }
 
+void gbox_signal(struct gbox *b, int sig)
+{
+	struct gjob any = { .box = b };
+
+	gjob_signal(&any, sig, 2);
+}
+
 int gjob_tell(struct gjob *j, const void *p, size_t n, bool end)
 {
 	if (j->box == NULL)

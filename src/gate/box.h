@@ -122,6 +122,8 @@ struct gbox *gbox_adopt(struct gate *g, const struct box_info *info, const struc
 /* End it and let go of it: no ops is called any more. Jobs are forgotten without a word. done (may be NULL) is
  * called when nothing of it is left. */
 void gbox_end(struct gbox *b, void (*done)(void *arg, const struct box_figures *f), void *arg);
+/* A signal for every process of it but init. */
+void gbox_signal(struct gbox *b, int sig);
 /* In ready(): its stream, on which nothing was said, for somebody else to speak with its init. No jobs here from then on. */
 int gbox_give_stream(struct gbox *b);
 /* A box of the pool, whose limits are `has`, for somebody who wants q: ready() or failed() comes later, as after gbox_new().

@@ -15,6 +15,7 @@
 #include "wire/json_text.h"
 #include "wire/msg.h"
 
+#include <signal.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -104,10 +105,38 @@ static struct abox *box_of(const struct fork_one *o)
 	return o->id[0] != '\0' ? abox_with_id(o->f->g, o->f->tenant, o->id, strlen(o->id)) : NULL;
 }
 
+/* Memory and files are to be of one moment: nobody else of the box goes on while they are taken. The kernel does, until it has been copied. */
+static void hold(struct forking *f, bool kernel_too)
+{
+	const struct kernel *k = kernel_named(f->from, "main", 4);
+
+	f->from->held = true;
+	abox_changed(f->from);
+	gbox_signal(f->from->box, SIGSTOP);
+	if (!kernel_too && k != NULL) {
+		struct gjob own = k->job;
+
+		gjob_signal(&own, SIGCONT, 1);
+	}
+}
+
+static void let_go_on(struct forking *f)
+{
+	struct abox *a = f->from;
+
+	if (a == NULL || !a->held)
+		return;
+	a->held = false;
+	abox_changed(a);
+	if (a->box != NULL)
+		gbox_signal(a->box, SIGCONT);
+}
+
 /* Nothing of it goes on; boxes that were made stay. */
 static void close_all(struct forking *f)
 {
 	f->over = true;
+	let_go_on(f);
 	run_detach(&f->rd);
 	for (unsigned int i = 0; i < f->n; i++) {
 		struct fork_one *o = &f->ones[i];
@@ -403,6 +432,7 @@ static void make(struct fork_one *o)
 
 static void make_all(struct forking *f)
 {
+	hold(f, /* kernel_too= */ true);
 	for (unsigned int i = 0; i < f->n && !f->over; i++)
 		make(&f->ones[i]);
 }
@@ -527,6 +557,7 @@ static void on_lent(void *arg, struct chan_msg *m, const struct err *e)
 		return;
 	}
 	k = kernel_named(f->from, "main", 4);
+	hold(f, /* kernel_too= */ false);
 	if (k == NULL || ask_kernel(k, "{\"type\":\"freeze\",\"content\":{}}", TASK_COPIES, &f->rd,
 				    on_frozen) < 0)
 		fail(f, OWN_NOT_COPIED, "the kernel cannot be asked now");

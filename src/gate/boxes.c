@@ -24,6 +24,7 @@
 #include "gate/tool_runs.h"
 #include "wire/msg.h"
 
+#include <signal.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -397,6 +398,9 @@ static void on_ready(void *arg, struct gbox *b)
 	ttys_adopt(a);
 	ports_adopt(a);
 	published_adopt(a);
+	if (a->held) /* the gate before this one died over a copy of it */
+		gbox_signal(b, SIGCONT);
+	a->held = false;
 	a->idle_at_us = a->g->loop.now_us + a->idle_us;
 	abox_schedule(a);
 }

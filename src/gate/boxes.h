@@ -124,6 +124,7 @@ struct abox {
 	bool app;                /* its working directory is /app */
 	bool mounted;            /* it shows directories of the host */
 	bool filling;            /* it is to be a copy of another one, and is not yet */
+	bool held;               /* its processes are stopped, while it is copied */
 	struct forking *forking; /* a copy of it is being made */
 	bool listens;            /* it has ports: */
 	uint16_t port[PORTS_OUTSIDE];

@@ -27,7 +27,8 @@ static void put(const struct abox *a, struct msg_out *m, enum record_room room)
 	msg_put_u64(m, a->idle_us);
 	msg_put_u64(m, a->oom_kills);
 	msg_put_u8(m, a->app);
-	msg_put_u8(m, (uint8_t)((a->mounted ? 1u : 0) | (a->filling ? 2u : 0)));
+	msg_put_u8(m,
+		   (uint8_t)((a->mounted ? 1u : 0) | (a->filling ? 2u : 0) | (a->held ? 4u : 0)));
 	msg_put_u8(m, a->listens);
 	for (unsigned int i = 0; i < PORTS_OUTSIDE; i++)
 		msg_put_u16(m, a->port[i]);
@@ -146,6 +147,7 @@ static int load(struct abox *a, struct msg_in *in)
 	a->app = msg_get_u8(in) != 0;
 	flags = msg_get_u8(in);
 	a->mounted = (flags & 1) != 0;
+	a->held = (flags & 4) != 0;
 	if ((flags & 2) !=
 	    0) /* who asked for it has gone, and it is only half of what it was to be */
 		return -ESTALE;

@@ -155,6 +155,54 @@ def test_a_name_that_is_taken(box):
         assert (status, answer["error"]["code"], answer["error"]["id"]) == (409, "name_taken", other.id)
 
 
+# --- others of the box ---------------------------------------------------------------------------------------
+
+# Writes one number to two files, the one after the other, as fast as it can.
+PAIR = """
+import os
+n = 0
+while True:
+    n += 1
+    for name in ("a", "z"):
+        with open(name + ".new", "w") as f: f.write(str(n))
+        os.rename(name + ".new", name)
+"""
+
+
+def test_files_are_of_one_moment(box):
+    """A program that goes on writing stands still meanwhile, and goes on."""
+    box.ok(f"open('pair.py', 'w').write({PAIR!r}); [open(f'm{{i}}', 'wb').write(os.urandom(200000)) for i in range(100)]" .replace("open('pair", "import os; open('pair", 1))
+    command = box.call(shell="exec python3 pair.py", detach=True)[1]["id"]
+    until(lambda: box.run("cat z")["status"] == "ok", "it writes")
+    for _ in range(5):
+        with forks(box) as ([fork], _):
+            first, last = (int(fork.run(f"cat {name}")["stdout"]) for name in "az")
+            assert first - last in (0, 1), (first, last)
+        seen = int(box.run("cat a")["stdout"])
+        until(lambda: int(box.run("cat a")["stdout"]) > seen, "it goes on")
+    assert box.server.call("GET", f"{box.path}/commands/{command}")[1]["status"] == "running"
+
+
+def test_nobody_stands_still_when_a_gate_died_over_it(serve):
+    server = serve(env=NO_POOL, **WARM)
+    with Session(server) as box:
+        box.ok("x = 1")
+        box.run("head -c 60000000 /dev/urandom > big")
+        box.call(shell="while :; do date +%N > t; sleep 0.01; done", detach=True)
+        for n in range(4):
+            with concurrent.futures.ThreadPoolExecutor(1) as other:
+                asked = other.submit(lost, server, "POST", f"{box.path}/fork", {})
+                time.sleep(0.04 * n + 0.02)
+                server.kill_gate()
+                answer = asked.result()
+            until(lambda: server.call("GET", "/ready")[0] == 200, "the next gate serves")
+            if answer is not None and answer[0] == 201:
+                server.call("DELETE", f"/v1/boxes/{answer[1]['id']}")
+            seen = box.run("cat t")["stdout"]
+            until(lambda: box.run("cat t")["stdout"] != seen, "it goes on")
+        assert box.value("x") == "1"
+
+
 # --- what is left --------------------------------------------------------------------------------------------
 
 
