@@ -208,8 +208,11 @@ def test_nobody_stands_still_when_a_gate_died_over_it(serve):
 
 def images(server):
     """How many the keeper has."""
-    folder = f"/proc/{server.pid_of('keeper')}/fd"
-    return sum("memfd:image" in os.readlink(f"{folder}/{fd}") for fd in os.listdir(folder))
+    folder, found = f"/proc/{server.pid_of('keeper')}/fd", 0
+    for fd in os.listdir(folder):
+        with contextlib.suppress(FileNotFoundError):  # closed meanwhile
+            found += "memfd:image" in os.readlink(f"{folder}/{fd}")
+    return found
 
 
 def boxes(server):

@@ -616,9 +616,9 @@ def test_an_image_that_is_not_complete_is_nobodys(usual):
         with pytest.raises(Failed):
             usual.keeper.new_box(flags=FREEZES, image=number)
         with pytest.raises(Failed):
-            usual.keeper.call("IMAGE_SEAL", struct.pack("<I", number))
+            usual.keeper.call("IMAGE_SEAL", struct.pack("<IQ", number, 0))
         zygote.end()
-        usual.keeper.call("IMAGE_SEAL", struct.pack("<I", number))
+        usual.keeper.call("IMAGE_SEAL", struct.pack("<IQ", number, 0))
         with pytest.raises(Failed):
             usual.keeper.new_box(flags=FREEZES, image=number)
         box = usual.box(number)

@@ -68,7 +68,7 @@ class Place:
         _, err, end = box.until_exit(1)
         box.end()
         assert (end.how, end.code) == (EXITED, 0), err.decode()
-        self.keeper.call("IMAGE_SEAL", struct.pack("<I", number))
+        self.keeper.call("IMAGE_SEAL", struct.pack("<IQ", number, 0))
         return number
 
     def drop(self, number):
