@@ -10,8 +10,9 @@ from _thread import RLock, get_ident
 from collections import deque
 from queue import Empty, SimpleQueue
 
-from .channel import INTERRUPT, RUN, Gone
+from .channel import CONFIG, INTERRUPT, RUN, Gone
 from .interrupt import interrupts
+from .plain import decode
 
 # How long a thread reads, and the main one; a signal handler that asks may have got its answer meanwhile.
 READ_MS, READ_MAIN_MS = 5, 1000
@@ -41,6 +42,16 @@ class Waiter:
 def connect(channel, wake):
     global _channel, _wake
     _channel, _wake = channel, wake
+
+
+def await_config(channel):
+    """The first word of init."""
+    while True:
+        channel.wait()
+        message = channel.receive()
+        if message is not None and message.type == CONFIG:
+            config = decode(message.payload or b"{}")
+            return config if type(config) is dict else {}
 
 
 def begin_again():

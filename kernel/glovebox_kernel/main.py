@@ -14,8 +14,8 @@ import importlib
 import os
 import sys
 
-from . import cells, comms, descriptors, fork, fresh, inline, lent, loop, order, output, requests, safe, shell, stdin, warmup
-from .channel import CONFIG, READY, WAITING
+from . import answers, cells, comms, descriptors, fork, fresh, inline, lent, loop, order, output, requests, safe, shell, stdin, warmup
+from .channel import READY, WAITING
 from .interrupt import interrupts
 from .kernel import Kernel
 from .plain import decode, encode
@@ -66,7 +66,7 @@ def serve(fd=CHANNEL):
     kernel = Kernel(fd, _shell)
     kernel.loop = loop.create()
     kernel.channel.send(WAITING, 0, b"")
-    config = _receive_config(kernel.channel)
+    config = answers.await_config(kernel.channel)
     kernel.env, kernel.ready = config.get("env") if type(config.get("env")) is dict else {}, _ready
     _settle(config)
     fresh.begin()
@@ -75,15 +75,6 @@ def serve(fd=CHANNEL):
     descriptors.disconnect()
     kernel.channel.send(READY, 0, _ready)
     kernel.run()
-
-
-def _receive_config(channel):
-    while True:
-        channel.wait()
-        message = channel.receive()
-        if message is not None and message.type == CONFIG:
-            config = decode(message.payload or b"{}")
-            return config if type(config) is dict else {}
 
 
 def _settle(config):

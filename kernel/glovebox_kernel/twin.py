@@ -18,7 +18,7 @@ import warnings
 
 from . import answers, carry, descriptors, fork, fresh, order
 from .cells import cells
-from .channel import CONFIG, READY, WAITING
+from .channel import READY, WAITING
 from .interrupt import interrupts
 from .plain import decode, encode
 
@@ -62,6 +62,10 @@ def freeze(kernel, image):
         fork.becoming = True
         try:
             pid = os.fork()
+        except OSError:
+            os.close(ours)
+            os.close(theirs)
+            raise
         finally:
             fork.becoming = False
     if pid:
@@ -176,22 +180,13 @@ def _become(kernel, carried, timers):
     interrupts.wanted = None
     fresh.renew_again()
     channel.send(WAITING, 0, b"")
-    config = _await_config(channel)
+    config = answers.await_config(channel)
     _settle(kernel, config)
     carried.reopen(timers)
     fresh.begin()
     order.connect(channel, bool(config.get("sync", False)))
     descriptors.disconnect()
     channel.send(READY, 0, encode({**decode(kernel.ready), "lost": carried.named()}, 1 << 20))
-
-
-def _await_config(channel):
-    while True:
-        channel.wait()
-        message = channel.receive()
-        if message is not None and message.type == CONFIG:
-            config = decode(message.payload or b"{}")
-            return config if type(config) is dict else {}
 
 
 def _settle(kernel, config):

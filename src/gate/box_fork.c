@@ -52,7 +52,6 @@ struct fork_one {
 	char id[OWN_ID]; /* "": there is none yet */
 	struct carry carry;
 	struct run_reader rd; /* of a question to its kernel: who answers is there */
-	bool done;
 };
 
 struct forking {
@@ -83,6 +82,7 @@ static void forking_free(void *arg)
 {
 	struct forking *f = arg;
 
+	f->g->nforking--;
 	texts_done(&f->metadata);
 	json_done(&f->lost);
 	free(f);
@@ -108,16 +108,13 @@ static struct abox *box_of(const struct fork_one *o)
 /* Memory and files are to be of one moment: nobody else of the box goes on while they are taken. The kernel does, until it has been copied. */
 static void hold(struct forking *f, bool kernel_too)
 {
-	const struct kernel *k = kernel_named(f->from, "main", 4);
+	struct kernel *k = kernel_named(f->from, "main", 4);
 
 	f->from->held = true;
 	abox_changed(f->from);
 	gbox_signal(f->from->box, SIGSTOP);
-	if (!kernel_too && k != NULL) {
-		struct gjob own = k->job;
-
-		gjob_signal(&own, SIGCONT, 1);
-	}
+	if (!kernel_too && k != NULL)
+		gjob_signal(&k->job, SIGCONT, 1);
 }
 
 static void let_go_on(struct forking *f)
@@ -254,7 +251,6 @@ static void succeed(struct forking *f)
 
 static void one_done(struct fork_one *o)
 {
-	o->done = true;
 	if (--o->f->left == 0)
 		succeed(o->f);
 }
@@ -607,6 +603,9 @@ static int check_box(struct req *r, const struct abox *a)
 		own_refuse(r, OWN_BUSY, NULL, "it is being copied already");
 	else if (a->box == NULL)
 		own_refuse(r, OWN_WRONG_STATE, NULL, "the box cannot be reached yet");
+	else if (r->g->nforking >= FORKS_AT_ONCE)
+		own_refuse(r, OWN_TOO_MANY, NULL, "%d boxes are being copied already",
+			   FORKS_AT_ONCE);
 	else if (k != NULL && k->state != KERNEL_IDLE && k->state != KERNEL_NONE)
 		own_refuse(r, OWN_BUSY, NULL,
 			   "its kernel is at work: wait until the cell has ended");
@@ -647,27 +646,14 @@ static int take_metadata(struct req *r, const struct abox *a, const struct fork_
 
 static int take(struct req *r, const struct abox *a, const struct fork_in *in, struct forking *f)
 {
-	const struct abox *other;
-
 	if (in->name.set && in->count_set) {
 		own_refuse(r, OWN_INVALID_FIELD, "name", "several boxes cannot have one name");
 		return -1;
 	}
 	if (box_check_times(r, in->ttl_set, in->ttl_seconds, in->idle_set, in->idle_seconds) < 0)
 		return -1;
-	other = in->name.set ? abox_named(r->g, r->tenant, in->name.p, in->name.n) : NULL;
-	if (other != NULL) {
-		own_refuse_with(r, OWN_NAME_TAKEN, "name",
-				(const char *const[]){ "id", other->id, NULL },
-				"a box of yours has the name '%s'", in->name.p);
+	if (box_take_name(r, &in->name, f->name) < 0)
 		return -1;
-	}
-	if (in->name.set && !box_is_name(&in->name)) {
-		own_refuse(r, OWN_INVALID_FIELD, "name",
-			   "'name' is made of a-z, 0-9, '-', '_' and '.'");
-		return -1;
-	}
-	(void)snprintf(f->name, sizeof(f->name), "%s", in->name.set ? in->name.p : "");
 	f->ttl_us = in->ttl_set ? (uint64_t)in->ttl_seconds * 1000000u : a->ttl_us;
 	f->idle_us = in->idle_set ? (uint64_t)in->idle_seconds * 1000000u : a->idle_us;
 	f->list = in->count_set;
@@ -683,6 +669,7 @@ static struct forking *forking_new(struct req *r, struct abox *a, unsigned int n
 		return NULL;
 	}
 	f->g = r->g;
+	f->g->nforking++;
 	f->tenant = r->tenant;
 	f->n = f->left = n;
 	json_init(&f->lost);

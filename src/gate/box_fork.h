@@ -9,7 +9,10 @@
 
 #include "gate/boxes.h"
 
-enum { FORK_MAX = 64 };
+enum {
+	FORK_MAX = 64,
+	FORKS_AT_ONCE = 8, /* of a gate: each has an image, which may be as large as a session */
+};
 
 extern const struct fields box_fork_fields;
 

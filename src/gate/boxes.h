@@ -252,8 +252,8 @@ void making_refused(struct abox *a, const struct err *e);
 /* Release what was needed on the way. */
 void making_done(struct abox *a);
 struct field_str;
-/* Whether it may be the name of a box. */
-bool box_is_name(const struct field_str *s);
+/* The name of a box to be, "" if none was said. -1: answered, it is none or is taken. */
+int box_take_name(struct req *r, const struct field_str *name, char ret[BOX_NAME]);
 /* Whether idle and ttl may be that long; -1: answered. */
 int box_check_times(struct req *r, bool ttl_set, int64_t ttl_s, bool idle_set, int64_t idle_s);
 /* Texts of a request into *t. -1: answered. */

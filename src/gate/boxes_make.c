@@ -499,7 +499,7 @@ int box_take_texts(struct req *r, const char *field, const struct field_list *li
 	return 0;
 }
 
-bool box_is_name(const struct field_str *s)
+static bool is_name(const struct field_str *s)
 {
 	for (size_t i = 0; i < s->n; i++)
 		if (!(s->p[i] >= 'a' && s->p[i] <= 'z') && !(s->p[i] >= '0' && s->p[i] <= '9') &&
@@ -508,25 +508,31 @@ bool box_is_name(const struct field_str *s)
 	return true;
 }
 
-static int take_name(struct req *r, struct abox *a, const struct field_str *name)
+/* Whether a box of this tenant has it: then that was answered. */
+static bool is_taken(struct req *r, const char *name, size_t n)
 {
-	const struct abox *other;
+	const struct abox *other = abox_named(r->g, r->tenant, name, n);
 
+	if (other != NULL)
+		own_refuse_with(r, OWN_NAME_TAKEN, "name",
+				(const char *const[]){ "id", other->id, NULL },
+				"a box of yours has the name '%s'", name);
+	return other != NULL;
+}
+
+int box_take_name(struct req *r, const struct field_str *name, char ret[BOX_NAME])
+{
+	ret[0] = '\0';
 	if (!name->set)
 		return 0;
-	if (!box_is_name(name)) {
+	if (!is_name(name)) {
 		own_refuse(r, OWN_INVALID_FIELD, "name",
 			   "'name' is made of a-z, 0-9, '-', '_' and '.'");
 		return -1;
 	}
-	other = abox_named(r->g, r->tenant, name->p, name->n);
-	if (other != NULL) {
-		own_refuse_with(r, OWN_NAME_TAKEN, "name",
-				(const char *const[]){ "id", other->id, NULL },
-				"a box of yours has the name '%s'", name->p);
+	if (is_taken(r, name->p, name->n))
 		return -1;
-	}
-	(void)memcpy(a->name, name->p, name->n + 1);
+	(void)memcpy(ret, name->p, name->n + 1);
 	return 0;
 }
 
@@ -788,7 +794,7 @@ static int take_all(struct req *r, struct abox *a, const struct box_create *in)
 	const struct config *c = &r->g->config;
 	uint64_t ttl_max = config_u64(c, CONF_BOX_TTL_MAX);
 
-	if (take_name(r, a, &in->name) < 0 || take_limits(r, a, &in->limits) < 0 ||
+	if (box_take_name(r, &in->name, a->name) < 0 || take_limits(r, a, &in->limits) < 0 ||
 	    take_ports(r, a, in) < 0 || take_texts(r, a, in) < 0 ||
 	    take_mounts(r, a->making, &in->mounts) < 0 ||
 	    take_files(r, a->making, &in->files) < 0 ||
@@ -927,6 +933,10 @@ void box_make(struct req *r, struct box_wish *w)
 	a->idle_us = w->idle_us;
 	a->making->image = w->image;
 	(void)snprintf(a->environment, sizeof(a->environment), "default");
+	if (w->name != NULL && is_taken(r, w->name, strlen(w->name))) { /* since it was looked at */
+		abox_drop(a);
+		return;
+	}
 	if (w->name != NULL)
 		(void)snprintf(a->name, sizeof(a->name), "%s", w->name);
 	if (w->like != NULL)

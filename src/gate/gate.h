@@ -128,6 +128,7 @@ struct gate {
 	struct net_gone net_gone[GATE_NET_GONE]; /* and had a network, the last one first */
 	struct table idems;                      /* answers to be given again */
 	struct runs runs;
+	unsigned int nforking; /* boxes that are being copied */
 	struct mcp_server mcp;
 	struct tool_link tools;
 	struct mcp_watch *mcp_watches;

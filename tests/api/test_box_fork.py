@@ -155,6 +155,38 @@ def test_a_name_that_is_taken(box):
         assert (status, answer["error"]["code"], answer["error"]["id"]) == (409, "name_taken", other.id)
 
 
+def test_one_name_for_several_at_once(server):
+    """It is looked at when a fork is asked for, and again when its box is made."""
+    with contextlib.ExitStack() as stack:
+        sources = [stack.enter_context(Session(server)) for _ in range(6)]
+        for box in sources:
+            box.ok("x = 1")
+        with concurrent.futures.ThreadPoolExecutor(6) as all_at_once:
+            answers = list(all_at_once.map(lambda box: server.call("POST", f"{box.path}/fork", {"name": "same"}), sources))
+        [made] = [answer for status, answer in answers if status == 201]
+        assert [answer["error"]["code"] for status, answer in answers if status != 201] == ["name_taken"] * 5, answers
+        server.call("DELETE", f"/v1/boxes/{made['id']}")
+        until(lambda: set(boxes(server)) == {box.id for box in sources}, "those that were refused have left nothing")
+
+
+def test_more_at_once_than_there_may_be(server):
+    with contextlib.ExitStack() as stack:
+        sources = [stack.enter_context(Session(server)) for _ in range(9)]
+        for box in sources[:8]:
+            box.ok("import time\nfrom glovebox_kernel import twin\ntwin.freeze = lambda *_: time.sleep(1000)")
+        sources[8].ok("x = 1")
+        with concurrent.futures.ThreadPoolExecutor(8) as others:
+            asked = [others.submit(server.call, "POST", f"{box.path}/fork", {}) for box in sources[:8]]
+            until(lambda: all(box.get()[1]["state"] == "busy" for box in sources[:8]), "all eight are at it")
+            status, answer = server.call("POST", f"{sources[8].path}/fork", {})
+            assert (status, answer["error"]["code"]) == (429, "too_many")
+            for box in sources[:8]:
+                box.delete()
+            assert not [one.result()[0] for one in asked if one.result()[0] == 201]
+        with forks(sources[8]) as ([fork], _):
+            assert fork.value("x") == "1"
+
+
 # --- others of the box ---------------------------------------------------------------------------------------
 
 # Writes one number to two files, the one after the other, as fast as it can.
